@@ -12,6 +12,7 @@ from romkit import errors as errors
 from romkit import explorer as explorer
 from romkit import inference as inference
 from romkit import integrators as integrators
+from romkit import laws as laws
 from romkit import learning as learning
 from romkit import metrics as metrics
 from romkit import plotting as plotting

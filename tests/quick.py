@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from romkit.integrators import LAWS, PolynomialLaw
+from romkit.laws import LAWS, PolynomialLaw
 
 LINEAR = PolynomialLaw(degree=1, context_degree=1)
 

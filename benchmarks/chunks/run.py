@@ -20,7 +20,7 @@ import xarray as xr
 
 import romkit
 from benchmarks.harness import Parts, Result
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 PACKAGES = ("dask", "xarray")
 STEP = 0.05

@@ -18,7 +18,7 @@ import romkit
 from benchmarks.harness import Parts, Result, close, in_turns, summary
 from romkit.data import Contexts
 from romkit.engine.build import FLAGS
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.models import AtContexts, ReducedModel
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness import Disagreement, Parts, Result, in_turns
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.solvers import RK4
 
 DT = 0.01

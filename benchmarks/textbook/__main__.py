@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 import romkit
 from benchmarks.textbook.systems import Textbook, cells
-from romkit.integrators import Equation, SINDy, WeakSINDy
+from romkit.laws import Equation, SINDy, WeakSINDy
 from studies.report import dots, save_png
 
 HERE = Path(__file__).parent

@@ -21,6 +21,7 @@ ROOMS = (
     "romkit.projections",
     "romkit.training",
     "romkit.integrators",
+    "romkit.laws",
     "romkit.solvers",
     "romkit.ensemble",
     "romkit.certificates",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import Steady
+from romkit.laws import Steady
 
 # %%
 # A measurement

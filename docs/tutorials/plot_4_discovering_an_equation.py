@@ -6,7 +6,7 @@ the context among its variables.
 """
 
 import romkit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 # %%
 # Latent data

@@ -48,7 +48,7 @@ def _show(name: str) -> None:
     _check_there(name)
     systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
     pretrained = romkit.projections.pretrained()
-    kinds = romkit.integrators.LAWS | romkit.integrators.DYNAMICS
+    kinds = romkit.laws.LAWS | romkit.integrators.DYNAMICS
     if name in systems or inputs.is_in_file(name):
         system = inputs.system_named(name)
         output.add(**values.system(system))

@@ -107,7 +107,7 @@ def settings(kind: type) -> str:
     text = f"{inspect.getdoc(kind)}"
     if not rows:
         return text
-    is_law = kind in romkit.integrators.LAWS.values()
+    is_law = kind in romkit.laws.LAWS.values()
     how = " (--set NAME=VALUE)" if is_law else ", given in Python"
     return f"{text}\n\nsettings{how}\n{table(rows)}"
 

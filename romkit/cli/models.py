@@ -135,7 +135,7 @@ def law(
 
     auto tries polynomial, then limit-cycle and neural-ode where it is not good enough, and keeps
     what follows held-out trajectories best. Without velocities in the data, rates come from differentiation in time; with
-    accelerations, the law is of second order. Settings are those of romkit.integrators.SINDy,
+    accelerations, the law is of second order. Settings are those of romkit.laws.SINDy,
     NeuralODE, ...: `romkit info sindy` has them. Those that are left out, the threshold of sindy
     say, are chosen by held-out trajectories.
 
@@ -194,9 +194,9 @@ def _refuse_beside_auto(choices: dict[str, object]) -> None:
 
 def _estimator(
     kind: str, set_values: dict[str, object], choices: dict[str, object]
-) -> "romkit.integrators.Estimator":
+) -> "romkit.laws.Estimator":
     """The estimator of a law with its settings."""
-    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
+    estimator = romkit.laws.LAWS[checks.one_of("kind", kind, romkit.laws.LAWS)]
     names = [field.name for field in dataclasses.fields(estimator)]
     for option, settings in (("--set", set_values), ("--select", choices)):
         for name in settings:

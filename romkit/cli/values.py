@@ -20,7 +20,7 @@ def catalogue() -> dict[str, dict[str, str]]:
     kinds = {
         "methods": romkit.projections.METHODS,
         "dynamics": romkit.integrators.DYNAMICS,
-        "laws": romkit.integrators.LAWS,
+        "laws": romkit.laws.LAWS,
         "presets": romkit.presets.PRESETS,
     }
     sections = {"systems": {}}

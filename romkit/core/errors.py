@@ -116,7 +116,7 @@ class FitWarning(UserWarning):
         >>> import warnings
         >>> import torch
         >>> from romkit.errors import FitWarning
-        >>> from romkit.integrators import SINDy
+        >>> from romkit.laws import SINDy
         >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
         >>> with warnings.catch_warnings(record=True) as caught:
         ...     law = SINDy(degree=1).fit_samples(z, torch.sin(20 * z))

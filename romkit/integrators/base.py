@@ -204,7 +204,8 @@ class LearnedField(LatentField, Display):
 
     Example:
         >>> import romkit
-        >>> from romkit.integrators import LearnedField, SINDy
+        >>> from romkit.integrators import LearnedField
+        >>> from romkit.laws import SINDy
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.18])
         >>> pod = romkit.fit("pod", data, latent_dim=2)
         >>> law = SINDy(degree=1, threshold=0.0).fit(pod, data)

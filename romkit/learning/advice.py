@@ -12,7 +12,7 @@ from romkit.core import display
 from romkit.core.types import Array
 from romkit.data import context_names, even_step
 from romkit.data.units import time_units, without_origin
-from romkit.integrators.laws.noise import white_noise
+from romkit.laws.noise import white_noise
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept

@@ -10,7 +10,7 @@ from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
-from romkit.integrators import Estimator, LimitCycle
+from romkit.laws import Estimator, LimitCycle
 from romkit.learning.contexts import groups_between, number_of_contexts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.manifolds import Model

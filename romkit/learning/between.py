@@ -15,8 +15,8 @@ from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
 from romkit.data.controls import HELD, LINEAR, control_matrix, inputs_held
 from romkit.data.schema import complete
-from romkit.integrators.laws.choice import HELD_OUT
-from romkit.integrators.laws.phase import with_phase
+from romkit.laws.choice import HELD_OUT
+from romkit.laws.phase import with_phase
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.coordinates import Chosen, chosen_in_coordinates, main_directions, mean_error
 from romkit.learning.errors import without_gaps

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.laws.baselines import interpolated_runs
 from romkit.learning.weights import Weights, combined, splines
 
 SAMPLES, COMPONENTS = 2000, 50

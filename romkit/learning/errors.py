@@ -12,7 +12,7 @@ import xarray as xr
 
 from romkit.core.types import Array
 from romkit.data.layout import Layout
-from romkit.integrators.laws.baselines import interpolated_runs, nearest_and_shifted
+from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.scale import shared
 

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.types import Array
-from romkit.integrators import Estimator, LearnedField
+from romkit.integrators import LearnedField
+from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import LEVEL, Bars, measured
 from romkit.learning.between import TriedBetween

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from romkit.integrators import Estimator
+from romkit.laws import Estimator
 
 INTERPOLATION = "interpolation"
 """Name among those of laws."""

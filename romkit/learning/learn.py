@@ -15,8 +15,8 @@ import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.data import Layout
-from romkit.integrators import Estimator
-from romkit.integrators.laws.folds import FEW
+from romkit.laws import Estimator
+from romkit.laws.folds import FEW
 from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.choice import Choice, chosen_with_inputs

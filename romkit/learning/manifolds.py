@@ -12,9 +12,10 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core import runtime
 from romkit.core.errors import DataWarning, InputError
-from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.choice import AS_GOOD, HELD_OUT, order_of_preference
-from romkit.integrators.laws.phase import with_phase
+from romkit.integrators import LearnedField
+from romkit.laws import LAWS, Estimator
+from romkit.laws.choice import AS_GOOD, HELD_OUT, order_of_preference
+from romkit.laws.phase import with_phase
 from romkit.learning.quiet import quietly
 from romkit.learning.refit import METHOD, basis_of
 from romkit.learning.trials import Trial

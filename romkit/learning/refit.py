@@ -3,7 +3,8 @@
 import xarray as xr
 
 from romkit.bases import Basis, basis
-from romkit.integrators import Estimator, LearnedField
+from romkit.integrators import LearnedField
+from romkit.laws import Estimator
 from romkit.projections import Projection
 from romkit.verbs.fit import fit
 

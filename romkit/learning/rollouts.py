@@ -3,8 +3,9 @@
 import xarray as xr
 
 from romkit.data.schema import with_trajectories
-from romkit.integrators import Equation, LearnedField
+from romkit.integrators import LearnedField
 from romkit.integrators.base import lost_beyond
+from romkit.laws import Equation
 from romkit.learning.quiet import quietly
 from romkit.projections import Projection
 from romkit.solvers import Adaptive

@@ -11,7 +11,7 @@ from romkit.core.files import LEARNED, plain, read_list, reason, write_list
 from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
-from romkit.integrators import LAWS, Estimator
+from romkit.laws import LAWS, Estimator
 from romkit.learning.bars import Bars
 from romkit.learning.between import TriedBetween
 from romkit.learning.coordinates import Tried

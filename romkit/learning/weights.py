@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Array
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.laws.baselines import interpolated_runs
 
 Weights = Callable[[Tensor, Tensor], Tensor]
 """Weights (k, C) of runs at contexts (C, p) in those at wanted ones (k, p)."""

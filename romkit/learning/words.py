@@ -8,8 +8,8 @@ from romkit.core import display
 from romkit.data import context_names
 from romkit.data.coordinates import PLAIN, coordinates_of
 from romkit.data.units import time_units, without_origin
-from romkit.integrators import Equation
-from romkit.integrators.laws.sindy import Sparse
+from romkit.laws import Equation
+from romkit.laws.sindy import Sparse
 from romkit.learning.bars import ALL_LOST, LEVEL, NOT_ASKED, Bars
 from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
 from romkit.learning.coordinates import coordinates_in_words

@@ -9,7 +9,8 @@ from romkit.core.errors import InputError
 from romkit.core.types import Names
 from romkit.data.layout import reordered
 from romkit.data.units import check_same
-from romkit.integrators import Estimator, LatentDynamics, LatentField
+from romkit.integrators import LatentDynamics, LatentField
+from romkit.laws import Estimator
 from romkit.projections import Projection
 from romkit.systems import System
 

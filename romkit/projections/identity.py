@@ -34,7 +34,7 @@ class Identity(Projection):
     Example:
         >>> import numpy as np
         >>> import romkit
-        >>> from romkit.integrators import SINDy
+        >>> from romkit.laws import SINDy
         >>> t = np.linspace(0, 6, 200)
         >>> data = romkit.data.from_arrays(np.stack([np.cos(t), -np.sin(t)], -1)[None], t, names=["x", "v"])
         trajectories  1 of up to 200 samples, n = 2

@@ -20,10 +20,11 @@ from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import check_states
-from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
-from romkit.integrators.laws.choice import HELD_OUT, ranked
-from romkit.integrators.laws.decoding import judge_of
-from romkit.integrators.laws.samples import SAMPLED
+from romkit.integrators import LearnedField
+from romkit.laws import Estimator, LatentSamples, PolynomialLaw
+from romkit.laws.choice import HELD_OUT, ranked
+from romkit.laws.decoding import judge_of
+from romkit.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
 from romkit.verbs.ensemble import Ensemble, stacked
 
@@ -65,7 +66,7 @@ def bootstrap(
 
     Example:
         >>> import romkit
-        >>> from romkit.integrators import SINDy
+        >>> from romkit.laws import SINDy
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.16, 3.18])
         >>> pod = romkit.fit("pod", data, latent_dim=2)
         >>> ensemble = romkit.bootstrap(pod, SINDy(degree=1, threshold=0.0), data, members=5)

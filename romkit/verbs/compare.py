@@ -23,7 +23,8 @@ from romkit.core.files import expanded, make_folder, plain
 from romkit.core.parallel import Pool
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.data.schema import with_trajectories
-from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
+from romkit.integrators import DYNAMICS, LatentDynamics
+from romkit.laws import LAWS, Estimator
 from romkit.projections import METHODS, Projection
 from romkit.verbs.fit import check_settings, fit
 from romkit.verbs.rollout import rollout

@@ -73,7 +73,7 @@ class Ensemble:
 
     Example:
         >>> import romkit
-        >>> from romkit.integrators import DMD
+        >>> from romkit.laws import DMD
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18])
         >>> stack = romkit.fit("ncae", data, epochs=5, seeds=range(3), verbose=False)
         >>> ensemble = romkit.Ensemble(stack, DMD().fit(stack, data))

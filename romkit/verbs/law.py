@@ -15,9 +15,10 @@ from romkit.core import checks
 from romkit.core.boundary import Part, Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
-from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.baselines import mean_error, nearest_and_shifted
-from romkit.integrators.laws.choice import (
+from romkit.integrators import LearnedField
+from romkit.laws import LAWS, Estimator
+from romkit.laws.baselines import mean_error, nearest_and_shifted
+from romkit.laws.choice import (
     HELD_OUT,
     Ranked,
     confirmed,
@@ -26,15 +27,15 @@ from romkit.integrators.laws.choice import (
     preferred,
     ranked,
 )
-from romkit.integrators.laws.decoding import judge_of
-from romkit.integrators.laws.folds import fold, folds
-from romkit.integrators.laws.judge import Judge
-from romkit.integrators.laws.noise import is_map
-from romkit.integrators.laws.phase import with_phase
-from romkit.integrators.laws.refine import refined
-from romkit.integrators.laws.samples import LatentSamples, one_axis
-from romkit.integrators.laws.sources import ProjectionFamily
-from romkit.integrators.laws.useless import USEFUL, warn_if_useless
+from romkit.laws.decoding import judge_of
+from romkit.laws.folds import fold, folds
+from romkit.laws.judge import Judge
+from romkit.laws.noise import is_map
+from romkit.laws.phase import with_phase
+from romkit.laws.refine import refined
+from romkit.laws.samples import LatentSamples, one_axis
+from romkit.laws.sources import ProjectionFamily
+from romkit.laws.useless import USEFUL, warn_if_useless
 
 KINDS = ("polynomial", "limit-cycle", "neural-ode")
 """Laws that are tried by default: polynomials, and the others where none before is good enough."""

@@ -30,7 +30,8 @@ from romkit.data import (
 )
 from romkit.data.context import ContextParameter
 from romkit.data.contexts import context_array, ends_of
-from romkit.integrators import Estimator, LatentDynamics
+from romkit.integrators import LatentDynamics
+from romkit.laws import Estimator
 from romkit.projections import Projection
 from romkit.systems import System, system_of
 from romkit.verbs.bootstrap import bootstrap

@@ -20,7 +20,7 @@ from romkit.data.several import dimension_of_runs, opened
 from romkit.data.snapshot_files import without_time
 from romkit.data.tables import of_table
 from romkit.integrators import LearnedField
-from romkit.integrators.laws import storage as laws
+from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
 

@@ -8,10 +8,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import integrators
+from romkit import integrators, laws
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics
-from romkit.integrators.laws.libraries import Functions, Library
+from romkit.laws.libraries import Functions, Library
 from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
@@ -256,16 +256,16 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
     """SINDy on the encoded data and, where a spread is given, on the Galerkin field around them."""
     system, settings = make_system(task.model.system, task.model.parameters), dict(task.settings)
     thinned = data.isel(time=slice(None, None, settings.pop("every")))
-    samples = integrators.encoded_samples(model, thinned)
+    samples = laws.encoded_samples(model, thinned)
     if "spread" in settings:
         around = {name: settings.pop(name) for name in ("spread", "copies")}
-        samples += integrators.galerkin_samples(model, thinned, system.problem, **around)
+        samples += laws.galerkin_samples(model, thinned, system.problem, **around)
     if "switch" in settings:
         settings["context_library"] = _either_side(settings.pop("switch"), samples.parameters)
-    return integrators.SINDy(**settings).fit_samples(samples.scaled())
+    return laws.SINDy(**settings).fit_samples(samples.scaled())
 
 
-def _either_side(switch: float, parameters: integrators.Scaling) -> Library:
+def _either_side(switch: float, parameters: laws.Scaling) -> Library:
     """Context terms that let an equation change where the one parameter passes a value; polynomials
     cannot jump.
     """
@@ -281,9 +281,7 @@ KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {
     "petrov-galerkin": lambda task, model, data: integrators.PetrovGalerkin(),
     "lspg": lambda task, model, data: integrators.LSPG(**dict(task.settings)),
     "sindy": _sindy,
-    "neural-ode": lambda task, model, data: integrators.NeuralODE(**dict(task.settings)).fit(
-        model, data
-    ),
+    "neural-ode": lambda task, model, data: laws.NeuralODE(**dict(task.settings)).fit(model, data),
 }
 """Latent dynamics by name: from a trained stack and its training set to what moves the latent
 state.

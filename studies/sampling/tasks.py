@@ -14,7 +14,8 @@ from scipy.stats import qmc, spearmanr
 import romkit
 from romkit.bases import Basis
 from romkit.core.files import make_folder
-from romkit.integrators import Galerkin, Steady
+from romkit.integrators import Galerkin
+from romkit.laws import Steady
 from romkit.projections import Projection, unstack
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, CylinderWake, System

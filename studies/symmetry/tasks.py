@@ -7,7 +7,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.integrators import Galerkin, NeuralODE, PetrovGalerkin, Steady
+from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.laws import NeuralODE, Steady
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import KuramotoSivashinsky, Lorenz96, System

@@ -9,24 +9,18 @@ import pytest
 import torch
 
 import romkit
-from romkit import integrators
+from romkit import integrators, laws
 from romkit.integrators import (
-    DMD,
     DYNAMICS,
     LSPG,
     Galerkin,
     Hamiltonian,
     LatentDynamics,
-    LimitCycle,
-    NeuralODE,
-    OperatorInference,
     PetrovGalerkin,
     Reencoded,
-    SINDy,
-    Steady,
-    WeakSINDy,
 )
 from romkit.integrators.base import LatentField, LearnedField
+from romkit.laws import DMD, LimitCycle, NeuralODE, OperatorInference, SINDy, Steady, WeakSINDy
 from romkit.testing import check_dynamics
 from tests.properties.test_projection_rules import make
 from tests.refusals import refused
@@ -71,7 +65,7 @@ def law(request, trained, lorenz_data):
         return request.param.fit(trained, lorenz_data)
     if isinstance(request.param, LimitCycle):
         return circles(lorenz_data.F.values)
-    return request.param.fit_samples(integrators.encoded_samples(trained, lorenz_data))
+    return request.param.fit_samples(laws.encoded_samples(trained, lorenz_data))
 
 
 def test_all_dynamics_are_here():
@@ -86,10 +80,10 @@ def test_all_dynamics_are_here():
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
     assert learned == {
-        integrators.Equation,
-        integrators.LimitCycleLaw,
-        integrators.NeuralODEModel,
-        integrators.PhaseLaw,
+        laws.Equation,
+        laws.LimitCycleLaw,
+        laws.NeuralODEModel,
+        laws.PhaseLaw,
     }
 
 

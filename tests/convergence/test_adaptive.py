@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from romkit.engine.pairs import RODAS4, TSIT5
-from romkit.integrators import DMD, OperatorInference, SINDy
+from romkit.laws import DMD, OperatorInference, SINDy
 from romkit.solvers import (
     RK4,
     Adaptive,

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.integrators import DMD, Galerkin, LatentSamples, NeuralODE, Reencoded, SINDy
+from romkit.integrators import Galerkin, Reencoded
+from romkit.laws import DMD, LatentSamples, NeuralODE, SINDy
 from romkit.models import ReducedModel
 from romkit.projections import Path
 from romkit.solvers import Adaptive

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
+from romkit.laws import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
 
 TIMES, SPEED = np.linspace(0.0, 2.0, 41), np.array([0.8, 0.9, 1.0, 1.1, 1.2])
 # so many steps that differences of rounding would grow to 1e-7 or 1e-5, if training saw them

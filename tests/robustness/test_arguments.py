@@ -10,7 +10,8 @@ import xarray as xr
 
 import romkit
 from romkit import data as datasets
-from romkit.integrators import LSPG, SINDy, Speed
+from romkit.integrators import LSPG, Speed
+from romkit.laws import SINDy
 from romkit.projections import Frame, Path
 from romkit.solvers import RK4, Adaptive
 from romkit.systems import KuramotoSivashinsky, Lorenz96

@@ -17,7 +17,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import integrators, metrics, plotting, projections, solvers, systems
+from romkit import integrators, laws, metrics, plotting, projections, solvers, systems
 from romkit.core.errors import (
     DataWarning,
     DivergenceWarning,
@@ -25,7 +25,7 @@ from romkit.core.errors import (
     FitWarning,
     RomkitError,
 )
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 NAN, INF = math.nan, math.inf
 NUMBERS = (0, -1, NAN, "x")
@@ -140,7 +140,7 @@ FAULTS = {
     "rollouts": [
         *of(lambda source: rollout(source=source), "source", "lorenz96", None, systems.Lorenz96),
         *of(lambda projection: rollout(projection=projection), "projection", "ncae", None, projections.NcAE),
-        *of(lambda dynamics: rollout(dynamics=dynamics), "dynamics", "magic", "galerkin", integrators.Galerkin, 3, integrators.NeuralODE()),
+        *of(lambda dynamics: rollout(dynamics=dynamics), "dynamics", "magic", "galerkin", integrators.Galerkin, 3, laws.NeuralODE()),
         *of(lambda solver: rollout(solver=solver), "solver", "RK4", 0.1, solvers.RK4),
         *of(lambda duration: rollout(duration=duration), "duration", 1e15, 1e300, 0, -1, NAN),
         ("dt=1e-300", lambda: rollout(duration=1.0, dt=1e-300), "duration"),
@@ -159,15 +159,15 @@ FAULTS = {
         ("a setting that is nearly one", lambda: fit(epoch=3), "epoch"),
     ],
     "laws": [
-        *of(SINDy, "library", "poly", integrators.Polynomial, 3),
+        *of(SINDy, "library", "poly", laws.Polynomial, 3),
         *of(SINDy, "threshold", NAN, -1, "a", 3j), *of(SINDy, "degree", -1, 1.5, "a"),
         ("degree 60 of six variables", lambda: SINDy(degree=60).fit_samples(torch.rand(50, 6), torch.rand(50, 6)), "degree"),
         ("samples that are text", lambda: SINDy().fit_samples("abc", "abc"), "z"),
         ("complex samples", lambda: SINDy().fit_samples(torch.ones(5, 2) * 1j, torch.ones(5, 2)), "z"),
-        ("names twice", lambda: integrators.LatentSamples.first_order(Z, Z, names=("a", "a")), "names"),
-        ("a latent called like the context", lambda: integrators.LatentSamples.first_order(Z, Z, torch.ones(5, 1), names=("F", "b"), parameters=("F",)), "names"),
-        ("a term that cannot be evaluated", lambda: SINDy(library=integrators.Functions({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
-        *of(integrators.NeuralODE, "hidden", 3, (), "a"),
+        ("names twice", lambda: laws.LatentSamples.first_order(Z, Z, names=("a", "a")), "names"),
+        ("a latent called like the context", lambda: laws.LatentSamples.first_order(Z, Z, torch.ones(5, 1), names=("F", "b"), parameters=("F",)), "names"),
+        ("a term that cannot be evaluated", lambda: SINDy(library=laws.Functions({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
+        *of(laws.NeuralODE, "hidden", 3, (), "a"),
         ("a law of a stack that there is not", lambda: SINDy(degree=1, threshold=0.0).fit(projections.stack([model(), model()]), data())[5], "index"),
     ],
     "solvers": [

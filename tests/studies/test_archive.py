@@ -15,7 +15,7 @@ from romkit.certificates import bounds, gains
 from romkit.core import runtime
 from romkit.core.errors import FileError
 from romkit.data import open_dataset
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.systems import CylinderWake
 from studies.__main__ import app
 from studies.large import run, sampled

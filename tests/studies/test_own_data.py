@@ -8,7 +8,7 @@ import xarray as xr
 
 import romkit
 from romkit.data import fields
-from romkit.integrators import NeuralODE
+from romkit.laws import NeuralODE
 
 QUICK = NeuralODE(hidden=(12,), regression_steps=150, shooting_steps=30, segment=4, batch_size=64)
 PULSES = {

@@ -12,7 +12,8 @@ import torch
 import romkit
 from romkit.core.errors import DivergenceWarning
 from romkit.data import open_dataset
-from romkit.integrators import Galerkin, PetrovGalerkin, SINDy
+from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.laws import SINDy
 from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96

@@ -8,7 +8,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.integrators import LearnedField, SINDy
+from romkit.integrators import LearnedField
+from romkit.laws import SINDy
 from romkit.projections import Operator, Projection
 from romkit.systems import Lorenz96
 

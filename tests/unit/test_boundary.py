@@ -149,7 +149,7 @@ def test_a_rollout_is_validated_once():
     data = lorenz.dataset(F=[3.14, 3.15, 3.16], duration=0.1)
     start = {"initial_state": data.state[0, 0], "system": lorenz, "dt": 0.01}
     pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0).fit(pod, data)
 
     def calls():
         run = romkit.rollout(lorenz, projection, **settings)
@@ -182,7 +182,7 @@ def numbers():
     data = system.dataset(F=[3.14, 3.16, 3.18], duration=0.3)
     pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
     ncae = romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0).fit(pod, data)
     runs = [
         romkit.rollout(system, ncae, F=3.15, duration=0.2).rom,
         romkit.forecast(

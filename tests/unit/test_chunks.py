@@ -160,7 +160,7 @@ class Counted(np.ndarray):
 def test_few_chunks_are_in_memory_at_a_time(basis):
     data = SYSTEM.dataset(F=3.15, duration=2.0).drop_vars("F")
     pod = romkit.fit("pod", data, latent_dim=4, **({"basis": 6} if basis else {}))
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0, refine=False).fit(pod, data)
     store = Store(data.state.values, 10)
     lazy = store.dataset(data.time.values)
     with dask.config.set(scheduler="threads", num_workers=3):

@@ -28,9 +28,7 @@ COMMANDS = COMMAND.commands
 def files(projection, lorenz_data, tmp_path_factory):
     """A folder with a dataset, a model, a law, a basis and a run."""
     folder = tmp_path_factory.mktemp("files")
-    law = romkit.integrators.SINDy(degree=5, threshold=0.001, refine=False).fit(
-        projection, lorenz_data
-    )
+    law = romkit.laws.SINDy(degree=5, threshold=0.001, refine=False).fit(projection, lorenz_data)
     things = {"m": projection, "law": law, "basis": romkit.basis(lorenz_data, 3)}
     for name, thing in things.items():
         romkit.save(thing, folder / f"{name}.safetensors")
@@ -249,7 +247,7 @@ def test_a_parameter_that_is_called_like_an_option_has_a_prefix():
     save_dataset(data, "decay.nc")
     projection = romkit.fit("identity", data)
     romkit.save(projection, "decay.safetensors")
-    law = romkit.integrators.PolynomialLaw(degree=1).fit(projection, data)
+    law = romkit.laws.PolynomialLaw(degree=1).fit(projection, data)
     romkit.save(law, "rate.safetensors")
     command = "forecast decay.safetensors --dynamics rate.safetensors --from decay.nc --duration 1"
     assert "--context.dt" in refusal(command, "--dt 0.1")

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
     data = inputs.read_data([str(folder / "run*.nc")])
     pod = romkit.fit("pod", data, latent_dim=2)
     romkit.save(pod, folder / "pod.safetensors")
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(law, folder / "law.safetensors")
     return folder
 

@@ -65,7 +65,7 @@ def fitted(own):
     ran("check", own, "--context speed --out data.nc")
     data = open_dataset("data.nc")
     pod = romkit.fit("pod", data, latent_dim=2)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(pod, "pod.safetensors")
     romkit.save(law, "law.safetensors")
     return data, pod, law
@@ -110,7 +110,7 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own, monkeypatch):
 
 
 def test_compare_prints_a_table_and_goes_on_where_it_ended(own, monkeypatch):
-    monkeypatch.setattr(romkit.integrators.SINDy, "DEGREES", (1,))
+    monkeypatch.setattr(romkit.laws.SINDy, "DEGREES", (1,))
     words = f"compare {own} --methods pod --laws dmd,sindy --set latent_dim=2 --set epochs=1"
     text = ran(words)
     assert " ".join(text.split()).startswith(
@@ -133,7 +133,7 @@ def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(fitted):
         control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape))
     )
     save_dataset(data, "driven.nc")
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(law, "driven.safetensors")
     words = "forecast pod.safetensors --dynamics driven.safetensors --duration 1 --from driven.nc --trajectory 2 --at"
     ran(words, "3 --out own.nc")
@@ -291,7 +291,7 @@ def test_a_forecast_converts_the_units_of_its_data(fitted, variable, unit, facto
     for name, of_model in (("speed", "m/s"), ("time", "s"), ("state", "m")):
         data[name].attrs["units"] = of_model
     pod = romkit.fit("pod", data, latent_dim=2)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(pod, "pod.safetensors")
     romkit.save(law, "law.safetensors")
     about = data[variable].attrs | {"units": unit}

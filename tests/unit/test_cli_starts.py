@@ -8,7 +8,7 @@ import xarray as xr
 import romkit
 from romkit.cli.forecast import _time_since, _with_first_state
 from romkit.data import describe
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 CLOCK, PLACES = 0.1 * np.arange(41), np.arange(6)
 

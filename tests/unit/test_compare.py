@@ -9,7 +9,7 @@ import xarray as xr
 from safetensors.torch import load_file
 
 import romkit
-from romkit.integrators import DMD, SINDy
+from romkit.laws import DMD, SINDy
 from tests.refusals import refused
 
 TIMES = np.linspace(0, 6, 61)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 
 def shown(thing):

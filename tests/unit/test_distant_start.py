@@ -21,7 +21,7 @@ def model():
     waves = np.sin(speeds[:, None, None] * TIMES[:, None] - PHASES)
     data = romkit.data.from_arrays(waves, TIMES, context={"speed": speeds})
     pod = romkit.fit("pod", data, latent_dim=2)
-    return pod, romkit.integrators.SINDy(degree=1, context_degree=1).fit(pod, data)
+    return pod, romkit.laws.SINDy(degree=1, context_degree=1).fit(pod, data)
 
 
 def forecast(model, state):

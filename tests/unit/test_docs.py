@@ -92,13 +92,11 @@ def small(monkeypatch, tmp_path):
         lambda *args, **more: fit(*args, **{"engine": "torch"} | more | {"epochs": 2}),
     )
     monkeypatch.setattr(romkit, "rollout", partial(short_rollout, rollout))
-    network = romkit.integrators.NeuralODE
+    network = romkit.laws.NeuralODE
     few = {"regression_steps": 20, "shooting_steps": 2}
-    monkeypatch.setattr(
-        romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few)
-    )
+    monkeypatch.setattr(romkit.laws, "NeuralODE", lambda **settings: network(**settings | few))
     law = romkit.law
-    one = [romkit.integrators.SINDy(degree=1, threshold=0.1, refine=False)]
+    one = [romkit.laws.SINDy(degree=1, threshold=0.1, refine=False)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
     monkeypatch.setattr(romkit, "learn", partial(learned_quickly, romkit.learn))
     # pictures of reports are looked at where they are tested

@@ -9,7 +9,7 @@ import xarray as xr
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.integrators import DMD
+from romkit.laws import DMD
 from tests.refusals import refused
 
 TRUE = 2.0

@@ -16,7 +16,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.parallel import PIECES, cut, mapped
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.systems import Lorenz96
 from tests.refusals import refused
 from tests.studies.sweeps import Seeded, contents

@@ -17,7 +17,8 @@ import romkit
 from romkit.data import ContextParameter
 from romkit.data.coordinates import COORDINATES, with_coordinates
 from romkit.errors import InputError
-from romkit.integrators import LSPG, LearnedField, SINDy, Steady, encoded_samples
+from romkit.integrators import LSPG, LearnedField
+from romkit.laws import SINDy, Steady, encoded_samples
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
 from romkit.verbs import fmu

@@ -11,7 +11,7 @@ import torch
 from scipy.linalg import expm
 
 import romkit
-from romkit.integrators import DMD, NeuralODE, SINDy
+from romkit.laws import DMD, NeuralODE, SINDy
 from tests.unit.test_export import Exported, assert_standard, needs_compiler, simulated
 
 DT, STEPS, FINE = 0.2, 40, 20

@@ -12,9 +12,8 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.core.errors import FitWarning
-from romkit.integrators import DMD, NeuralODE, PolynomialLaw, SINDy
-from romkit.integrators.laws import choice
-from romkit.integrators.laws.judge import Judge
+from romkit.laws import DMD, NeuralODE, PolynomialLaw, SINDy, choice
+from romkit.laws.judge import Judge
 from tests.refusals import refused
 
 TIMES, AMPLITUDES = np.linspace(0.0, 2.0, 81), np.linspace(1.0, 2.0, 6)

@@ -12,16 +12,10 @@ import xarray as xr
 
 import romkit
 from romkit.core.types import Dual
-from romkit.integrators import (
-    DMD,
-    LearnedField,
-    OperatorInference,
-    SINDy,
-    WeakSINDy,
-    differentiated_samples,
-)
-from romkit.integrators.laws.judge import Judge
-from romkit.integrators.laws.neural_ode import Shooting, make_paths
+from romkit.integrators import LearnedField
+from romkit.laws import DMD, OperatorInference, SINDy, WeakSINDy, differentiated_samples
+from romkit.laws.judge import Judge
+from romkit.laws.neural_ode import Shooting, make_paths
 from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems.problem import FirstOrder

@@ -84,9 +84,7 @@ def test_each_variable_of_data_has_panels_and_a_scale_of_its_own():
     data = describe(own, context=["k"])
     pod = romkit.fit("pod", data, latent_dim=2)
     figure = plot_rollout(
-        romkit.rollout(data, pod, dynamics=romkit.integrators.DMD().fit(pod, data)).isel(
-            trajectory=[0]
-        )
+        romkit.rollout(data, pod, dynamics=romkit.laws.DMD().fit(pod, data)).isel(trajectory=[0])
     )
     maps = [axes for axes in panels(figure) if axes.collections]
     assert [axes.get_ylabel() for axes in maps][::3] == ["data\nx (m)"] * 2
@@ -213,7 +211,7 @@ def learned(trained):
     return romkit.rollout(
         waves(),
         trained,
-        dynamics=romkit.integrators.SINDy(degree=1, refine=False).fit(trained, waves()),
+        dynamics=romkit.laws.SINDy(degree=1, refine=False).fit(trained, waves()),
     )
 
 
@@ -294,7 +292,7 @@ def test_a_constant_field_has_one_colour_in_all_panels(draw, value):
     if draw is plot_rollout:
         other = describe(field + np.random.default_rng(0).normal(size=shape))
         model = romkit.fit("pod", other, latent_dim=2, verbose=False)
-        law = romkit.integrators.SINDy(degree=1, refine=False).fit(model, other)
+        law = romkit.laws.SINDy(degree=1, refine=False).fit(model, other)
         data = romkit.rollout(data, model, dynamics=law)
     figure = draw(data)
     figure.draw_without_rendering()
@@ -352,7 +350,7 @@ def planar():
     """A rollout of two variables over a plane."""
     data = grid()
     pod = romkit.fit("pod", data, latent_dim=3)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0, refine=False).fit(pod, data)
     return romkit.rollout(data, pod, dynamics=law)
 
 

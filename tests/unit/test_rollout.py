@@ -195,7 +195,7 @@ def test_bad_input_is_named_in_one_line(lorenz, projection, arguments, argument)
 
 @pytest.mark.parametrize("dtype", [np.longdouble, np.float16])
 def test_runs_of_any_precision_are_scored(lorenz_data, projection, dtype):
-    law = romkit.integrators.DMD().fit(projection, lorenz_data)
+    law = romkit.laws.DMD().fit(projection, lorenz_data)
     state = lorenz_data["state"].astype(dtype)
     run = romkit.rollout(lorenz_data.assign(state=state), projection, dynamics=law)
     assert np.isfinite(run.nrmse_projected).all()

@@ -14,7 +14,7 @@ import torch
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.integrators import DMD
+from romkit.laws import DMD
 from romkit.plotting import plot_sample
 from romkit.systems import Lorenz96, System
 from romkit.training import Recipe

@@ -62,9 +62,7 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     assert np.allclose(
         romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12
     )
-    law = romkit.integrators.SINDy(degree=1).fit_samples(
-        romkit.integrators.encoded_samples(projection, data)
-    )
+    law = romkit.laws.SINDy(degree=1).fit_samples(romkit.laws.encoded_samples(projection, data))
     learned = romkit.rollout(nameless, projection, dynamics=law)
     renamed = nameless.assign_coords(component=[f"sensor {k}" for k in range(36)])
     assert np.array_equal(romkit.rollout(renamed, projection, dynamics=law).truth, data.state)
@@ -136,16 +134,16 @@ def test_parameters_may_stand_in_another_order_than_in_training():
         romkit.fit("ncae", data, validation=held_out, **own) for held_out in (data, other)
     )
     assert ncae.report["validation_losses"] == again.report["validation_losses"]
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0, refine=False).fit(ncae, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0, refine=False).fit(ncae, data)
     expected = romkit.follow(ncae, data, dynamics=law)
     assert np.array_equal(romkit.follow(ncae, other, dynamics=law).latent, expected.latent)
-    same = romkit.integrators.SINDy(degree=1, threshold=0.0, refine=False).fit(ncae, other)
+    same = romkit.laws.SINDy(degree=1, threshold=0.0, refine=False).fit(ncae, other)
     assert same.context_names == ("a", "b")
     assert np.array_equal(romkit.follow(ncae, data, dynamics=same).latent, expected.latent)
     z, c = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(2, 20, 1).expand(2, 20, 2)
-    turned = romkit.integrators.SINDy(degree=1).fit_samples(z, z, c, parameters=["b", "a"])
+    turned = romkit.laws.SINDy(degree=1).fit_samples(z, z, c, parameters=["b", "a"])
     refused("dynamics", romkit.follow, ncae, data, dynamics=turned)
-    refused("data", romkit.integrators.SINDy(degree=1).fit, ncae, data.isel(component=[1, 0, 2]))
+    refused("data", romkit.laws.SINDy(degree=1).fit, ncae, data.isel(component=[1, 0, 2]))
     refused("validation", romkit.fit, "ncae", data, validation=data.isel(component=[0, 1]), **own)
 
 
@@ -285,9 +283,7 @@ def test_a_context_of_one_value_has_no_range_whatever_its_unit(unit, tmp_path):
         romkit.save(romkit.fit("pod", data, latent_dim=2), tmp_path / "pod.safetensors")
     )
     assert pod.frame.fixed == ("drag",)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0, context_degree=0, refine=False).fit(
-        pod, data
-    )
+    law = romkit.laws.SINDy(degree=1, threshold=0.0, context_degree=0, refine=False).fit(pod, data)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExtrapolationWarning)
         romkit.follow(pod, waves([1.2, 1.7], unit), dynamics=law)

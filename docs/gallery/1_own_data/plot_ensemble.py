@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.plotting import plot_calibration, plot_forecast
 
 times = np.linspace(0, 8, 81)

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.plotting import plot_phase, plot_rollout
 
 time = np.linspace(0, 20, 401)

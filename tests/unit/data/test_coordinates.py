@@ -13,7 +13,7 @@ from romkit.data.coordinates import (
     in_coordinates,
     with_coordinates,
 )
-from romkit.integrators import PolynomialLaw, SINDy
+from romkit.laws import PolynomialLaw, SINDy
 
 TIMES = np.linspace(0, 4, 81)
 

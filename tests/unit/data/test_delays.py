@@ -6,7 +6,7 @@ import pytest
 import romkit
 from romkit.core.errors import DataWarning
 from romkit.data import delayed, from_arrays, resampled
-from romkit.integrators import DMD
+from romkit.laws import DMD
 from tests.refusals import refused
 
 TIME = 0.05 * np.arange(200)

@@ -42,7 +42,7 @@ def levels():
 
 def model(data):
     pod = romkit.fit("pod", data, latent_dim=1)
-    return pod, romkit.integrators.SINDy(degree=1, context_degree=1).fit(pod, data)
+    return pod, romkit.laws.SINDy(degree=1, context_degree=1).fit(pod, data)
 
 
 def test_rows_of_places_are_a_state(field):

@@ -8,7 +8,7 @@ import xarray as xr
 
 import romkit
 from romkit.data import describe, fields, from_arrays
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from tests.refusals import refused
 from tests.unit.data.own import POINTS, TIME
 

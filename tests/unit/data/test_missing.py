@@ -14,7 +14,7 @@ import romkit
 from romkit.core.errors import DataWarning
 from romkit.data import from_arrays, snapshots, with_velocity
 from romkit.data.schema import complete
-from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
+from romkit.laws import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
 from romkit.solvers import RK4
 from tests.refusals import refused
 from tests.unit.data.own import TIME, wave, waves
@@ -263,8 +263,7 @@ def test_gaps_are_left_out_of_scattered_samples_and_refuse_a_law_without_neighbo
     )
     gaps["state"][0, 5:8], every_second["state"][:, 1::2] = np.nan, np.nan
     assert (
-        len(romkit.integrators.galerkin_samples(pod, gaps, system.problem))
-        == 2 * data.sizes["time"] - 3
+        len(romkit.laws.galerkin_samples(pod, gaps, system.problem)) == 2 * data.sizes["time"] - 3
     )
     refused(
         "data",
@@ -296,7 +295,7 @@ def test_a_grid_that_runs_the_other_way_is_refused(data):
     pod = romkit.fit("pod", data, latent_dim=2)
     turned = romkit.data.fields(data).isel(x=slice(None, None, -1))
     described = romkit.data.describe(turned)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0)
     fitted = law.fit(pod, data)
     start = {"initial_state": turned.isel(time=0), "duration": 1.0, "dt": 0.1}
     for attempt, given, more in (
@@ -322,7 +321,7 @@ def test_a_grid_that_runs_the_other_way_is_refused(data):
 
 def test_a_first_state_has_the_places_of_the_training_up_to_digits(data):
     pod = romkit.fit("pod", data, latent_dim=2)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0).fit(pod, data)
     start = romkit.data.fields(data).u.isel(trajectory=0, time=0)
     options = {"dynamics": law, "duration": 1.0, "dt": 0.1}
     wanted = romkit.forecast(pod, initial_state=start, **options)
@@ -370,7 +369,7 @@ def test_inputs_go_by_their_names():
     )
     turned = data.isel(input=[1, 0])
     pod = romkit.fit("pod", data, latent_dim=1)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    law = romkit.laws.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     assert law.control_names == ("force", "brake")
     assert romkit.follow(pod, turned, dynamics=law, solver=STEPS).state.equals(
         romkit.follow(pod, data, dynamics=law, solver=STEPS).state
@@ -406,7 +405,7 @@ def test_inputs_go_by_their_names():
     others = data.assign_coords(input=["force", "torque"])
     refused("control", romkit.follow, pod, others, dynamics=law)
     refused("control", romkit.forecast, pod, control=others.control.isel(trajectory=0), **start)
-    start["dynamics"] = romkit.integrators.DMD().fit(pod, data.drop_vars(["control", "input"]))
+    start["dynamics"] = romkit.laws.DMD().fit(pod, data.drop_vars(["control", "input"]))
     refused(
         "control",
         romkit.forecast,

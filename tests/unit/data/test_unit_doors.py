@@ -10,7 +10,7 @@ import xarray as xr
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import DataWarning, InputError
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.models import check_match
 from romkit.systems import Lorenz96, System
 from tests.refusals import refused

@@ -9,7 +9,7 @@ import romkit
 from romkit.core.errors import DataWarning
 from romkit.data.conversions import in_units_of
 from romkit.data.units import Units, same_unit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from tests.refusals import refused
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.integrators import LSPG, Galerkin, NeuralODE, PetrovGalerkin, SINDy
+from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
+from romkit.laws import NeuralODE, SINDy
 from romkit.solvers import RK4, Adaptive
 from romkit.systems import Burgers2D, Lorenz96
 from tests.refusals import refused

@@ -12,7 +12,7 @@ import romkit
 from romkit.engine import RungeKutta, Unsupported, build, cuda
 from romkit.engine.adaptive import FLOOR, Code, Explicit, Implicit, Limits, Progress
 from romkit.engine.cuda import LOCAL_LIMIT, THREADS
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.models import ReducedModel
 from romkit.solvers import RK4, Adaptive
 from romkit.systems import Lorenz96

@@ -14,7 +14,7 @@ import romkit
 import romkit.verbs.ensemble as home
 from romkit.core.errors import DivergenceWarning, ExtrapolationWarning, FileError
 from romkit.data import open_dataset, save_dataset
-from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy
+from romkit.laws import DMD, NeuralODE, OperatorInference, SINDy
 from romkit.verbs.ensemble import Calibration, stacked
 from tests.refusals import refused
 

@@ -14,7 +14,8 @@ import romkit
 from romkit.data import ContextParameter
 from romkit.errors import ExtrapolationWarning, InputError
 from romkit.inference import verification
-from romkit.integrators import LSPG, Galerkin, SINDy
+from romkit.integrators import LSPG, Galerkin
+from romkit.laws import SINDy
 from romkit.projections import stack
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System

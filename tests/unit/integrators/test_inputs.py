@@ -9,7 +9,7 @@ from scipy.signal import lsim
 import romkit
 from romkit.data.controls import course, is_held
 from romkit.errors import DataWarning, FitWarning
-from romkit.integrators import DMD, OperatorInference, SINDy
+from romkit.laws import DMD, OperatorInference, SINDy
 from tests.refusals import refused
 
 A = np.array([[-0.3, 1.0], [-2.0, -0.4]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.integrators import PolynomialLaw
+from romkit.laws import PolynomialLaw
 
 TIMES = np.linspace(0.0, 6.0, 61)
 SPEEDS = np.linspace(1.0, 2.0, 5)

@@ -7,9 +7,9 @@ import pysindy
 import pytest
 import torch
 
-from romkit.integrators import DMD, OperatorInference, SINDy, WeakSINDy
-from romkit.integrators.laws.noise import is_noisy, noise_level
-from romkit.integrators.laws.windows import (
+from romkit.laws import DMD, OperatorInference, SINDy, WeakSINDy
+from romkit.laws.noise import is_noisy, noise_level
+from romkit.laws.windows import (
     TestFunctions,
     linear_weights,
     smooth_weights,

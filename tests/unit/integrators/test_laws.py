@@ -15,10 +15,10 @@ import xarray as xr
 import romkit
 from romkit.core import files as sealed
 from romkit.core.errors import FileError, FitWarning
-from romkit.integrators import (
+from romkit.integrators import LSPG
+from romkit.laws import (
     DMD,
     LAWS,
-    LSPG,
     LimitCycle,
     NeuralODE,
     NeuralODEModel,
@@ -29,7 +29,7 @@ from romkit.integrators import (
     WeakSINDy,
     encoded_samples,
 )
-from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial, Subset
+from romkit.laws.libraries import Fourier, Functions, Polynomial, Subset
 from tests.refusals import refused
 from tests.robustness.test_damage import forge
 

@@ -6,8 +6,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import LimitCycle
-from romkit.integrators.laws import period
+from romkit.laws import LimitCycle, period
 from romkit.solvers import RK4
 from tests.refusals import refused
 
@@ -150,14 +149,14 @@ def test_inputs_accelerations_and_moving_contexts_are_refused():
     z = circles()
     moving = SPEEDS.unsqueeze(1) + 0.1 * TIMES.unsqueeze(1)
     refused("contexts that move", fitted, z, moving)
-    second = romkit.integrators.LatentSamples.second_order(
+    second = romkit.laws.LatentSamples.second_order(
         z, torch.zeros_like(z), torch.zeros_like(z), SPEEDS, times=TIMES
     )
     refused("second order", LimitCycle(degree=1).fit_samples, second)
     driven = torch.cat(
         [SPEEDS.unsqueeze(1).expand(5, 121, 1), TIMES.sin().expand(5, 121).unsqueeze(-1)], -1
     )
-    samples = romkit.integrators.LatentSamples.first_order(
+    samples = romkit.laws.LatentSamples.first_order(
         z, torch.zeros_like(z), driven, times=TIMES, parameters=["c", "u"], control_names=("u",)
     )
     refused("inputs u", LimitCycle(degree=1).fit_samples, samples)

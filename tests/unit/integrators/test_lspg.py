@@ -12,16 +12,8 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.engine import trace
-from romkit.integrators import (
-    LSPG,
-    Galerkin,
-    LearnedField,
-    PetrovGalerkin,
-    Reencoded,
-    SINDy,
-    base,
-    lspg,
-)
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, base, lspg
+from romkit.laws import SINDy
 from romkit.projections import Path
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96, MechanicalSystem, Pendulum, System

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from romkit.core.adam import Adam
-from romkit.integrators import NeuralODE
+from romkit.laws import NeuralODE
 from tests.refusals import refused
 
 SETTINGS = NeuralODE(hidden=(16,), segment=4, regression_steps=800, shooting_steps=50)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.textbook.systems import duffing, lorenz, lotka_volterra
-from romkit.integrators import SINDy, WeakSINDy
+from romkit.laws import SINDy, WeakSINDy
 
 
 @pytest.mark.parametrize("level", [0.0, 0.05])

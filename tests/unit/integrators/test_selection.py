@@ -10,16 +10,16 @@ import sympy
 import torch
 
 import romkit
-from romkit.integrators import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
-from romkit.integrators.laws.chebyshev import pole_of_reciprocal
-from romkit.integrators.laws.choice import Ranked, confirmed, preferred, ranked
-from romkit.integrators.laws.decoding import judge_of
-from romkit.integrators.laws.folds import fold, folds
-from romkit.integrators.laws.judge import LOST, Judge
-from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
-from romkit.integrators.laws.scaling import Scaling
-from romkit.integrators.laws.shooting import Shots
-from romkit.integrators.laws.sources import followed_samples
+from romkit.laws import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
+from romkit.laws.chebyshev import pole_of_reciprocal
+from romkit.laws.choice import Ranked, confirmed, preferred, ranked
+from romkit.laws.decoding import judge_of
+from romkit.laws.folds import fold, folds
+from romkit.laws.judge import LOST, Judge
+from romkit.laws.libraries import Fourier, Functions, Polynomial
+from romkit.laws.scaling import Scaling
+from romkit.laws.shooting import Shots
+from romkit.laws.sources import followed_samples
 from romkit.solvers import RK4
 from tests.refusals import refused
 

@@ -12,16 +12,15 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.core.levenberg import levenberg_marquardt
-from romkit.integrators import LatentSamples, PolynomialLaw, SINDy
-from romkit.integrators.laws import compiled, shooting
-from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
-from romkit.integrators.laws.compiled import Truth
-from romkit.integrators.laws.courses import Course, Runs, windows
-from romkit.integrators.laws.libraries import Fourier, Polynomial
-from romkit.integrators.laws.samples import SAMPLED
-from romkit.integrators.laws.sensitivities import Motion, kept
-from romkit.integrators.laws.shooting import Shots, Squares
-from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, MonomialTerms
+from romkit.laws import LatentSamples, PolynomialLaw, SINDy, compiled, shooting
+from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.laws.compiled import Truth
+from romkit.laws.courses import Course, Runs, windows
+from romkit.laws.libraries import Fourier, Polynomial
+from romkit.laws.samples import SAMPLED
+from romkit.laws.sensitivities import Motion, kept
+from romkit.laws.shooting import Shots, Squares
+from romkit.laws.terms import LatentTerms, LibraryTerms, MonomialTerms
 from romkit.solvers import RK4
 from tests.refusals import refused
 

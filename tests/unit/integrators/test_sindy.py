@@ -10,17 +10,17 @@ import pytest
 import torch
 
 import romkit
-from romkit.integrators import (
+from romkit.integrators import Galerkin
+from romkit.laws import (
     Equation,
-    Galerkin,
     LatentSamples,
     SINDy,
     differentiated_samples,
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
-from romkit.integrators.laws.regression import design_of, gram
+from romkit.laws.libraries import Fourier, Functions, Polynomial
+from romkit.laws.regression import design_of, gram
 from romkit.solvers import RK4
 from tests.refusals import refused
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.integrators import OperatorInference, SINDy, WeakSINDy, differentiated_samples
+from romkit.laws import OperatorInference, SINDy, WeakSINDy, differentiated_samples
 
 STEP = 0.05
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.integrators.laws.polynomial import PolynomialLaw
+from romkit.laws.polynomial import PolynomialLaw
 from romkit.learning.between import shown_rule, with_rule
 
 STEP = 0.2

@@ -20,7 +20,7 @@ def decays():
 
 def model(data, degree):
     projection = romkit.fit("identity", data)
-    settings = romkit.integrators.PolynomialLaw(degree=1, context_degree=degree)
+    settings = romkit.laws.PolynomialLaw(degree=1, context_degree=degree)
     return Model(projection, settings, settings.fit(projection, data), [])
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import PolynomialLaw
+from romkit.laws import PolynomialLaw
 from romkit.learning.coordinates import Chosen
 from romkit.learning.driven import with_period_that_helps
 from romkit.learning.individuals import spread_of_individuals

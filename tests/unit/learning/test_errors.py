@@ -6,7 +6,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.laws.baselines import interpolated_runs
 from romkit.learning.errors import forecasts_of, of_kept
 
 OFFSETS = {"force": 3.0, "heat": 0.5}

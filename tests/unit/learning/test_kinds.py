@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 import romkit
 from romkit.cli.main import app
 from romkit.core.errors import InputError
-from romkit.integrators import DMD, SINDy
-from romkit.integrators.laws.polynomial import PolynomialLaw
+from romkit.laws import DMD, SINDy
+from romkit.laws.polynomial import PolynomialLaw
 
 
 def decays(count=6):
@@ -88,7 +88,7 @@ def test_the_command_line_takes_names(tmp_path, monkeypatch):
 
 
 def test_of_several_settings_of_one_kind_one_is_chosen():
-    kinds = [romkit.integrators.SINDy(degree=1), romkit.integrators.SINDy(degree=3)]
+    kinds = [romkit.laws.SINDy(degree=1), romkit.laws.SINDy(degree=3)]
     model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
     chosen = [row["chosen"] for row in model.law.report]
     assert len(chosen) == 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.laws.baselines import interpolated_runs
 from romkit.learning.jackknife import changes
 from romkit.learning.kriging import Kernel
 

@@ -17,7 +17,7 @@ import romkit
 from romkit.core import runtime
 from romkit.core.errors import DataWarning, ExtrapolationWarning, FitWarning, InputError
 from romkit.engine import trace
-from romkit.integrators import PolynomialLaw
+from romkit.laws import PolynomialLaw
 from romkit.learning.advice import WITHOUT_A_MODEL
 from romkit.learning.bars import FEW_CONTEXTS, NOT_ASKED
 from romkit.learning.rhythm import rhythm, warn_of_another, waves

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.integrators import PolynomialLaw
+from romkit.laws import PolynomialLaw
 
 DURATION = 40.0
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 
 NAMES = ["q1", "q2", "v1", "v2"]
 CUBIC = SINDy(degree=3, threshold=0.01)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.learning import words
 
 
@@ -24,7 +24,7 @@ def test_equations_of_many_coefficients_are_told_where_they_are(monkeypatch):
     states = np.exp(-time)[:, None] * np.array([1.0, 2.0, 3.0])[:, None, None]
     data = romkit.data.from_arrays(states, time, context={"size": np.array([1.0, 2.0, 3.0])})
     projection = romkit.fit("identity", data)
-    law = romkit.integrators.PolynomialLaw(degree=1).fit(projection, data)
+    law = romkit.laws.PolynomialLaw(degree=1).fit(projection, data)
     learned = SimpleNamespace(law=law)
     assert words.equations(learned)[0].count("=") == 1
     monkeypatch.setattr(words, "WRITTEN", 1)

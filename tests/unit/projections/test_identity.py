@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.core.errors import DataWarning
-from romkit.integrators import DMD, Fourier, OperatorInference, Polynomial, SINDy
+from romkit.laws import DMD, Fourier, OperatorInference, Polynomial, SINDy
 
 TIMES = 0.02 * np.arange(400)
 

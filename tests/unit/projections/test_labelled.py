@@ -81,7 +81,7 @@ def test_variables_of_a_user_come_back_in_their_dimensions(plane_model, tmp_path
         one = P.decode(z.isel(t=0))
         assert one.u.dims == ("run", "y", "x")
     x0 = own.isel(run=0, t=0)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.0)
+    law = romkit.laws.SINDy(degree=1, threshold=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         law = law.fit(plane_model, describe(own, context=["k"], state=["u", "v"]))

@@ -10,7 +10,7 @@ import torch
 import romkit
 from romkit.core.errors import DataWarning
 from romkit.core.polynomials import Monomials, chebyshev, total_degree
-from romkit.integrators import SINDy
+from romkit.laws import SINDy
 from romkit.projections import Frame
 from romkit.projections.context_terms import ContextTerms
 from romkit.projections.division import Division

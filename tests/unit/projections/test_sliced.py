@@ -10,7 +10,8 @@ import xarray as xr
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.integrators import DMD, Galerkin, PetrovGalerkin, SINDy, Steady
+from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.laws import DMD, SINDy, Steady
 from romkit.projections import Shifts, unstack
 from romkit.systems import KuramotoSivashinsky, Lorenz96, System
 from romkit.testing import check_projection, check_system

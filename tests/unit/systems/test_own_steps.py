@@ -10,7 +10,7 @@ import torch
 import romkit
 from romkit.core.errors import DivergenceWarning
 from romkit.data import ContextParameter
-from romkit.integrators import encoded_samples, galerkin_samples
+from romkit.laws import encoded_samples, galerkin_samples
 from romkit.solvers import RK4, Adaptive, SciPy
 from romkit.systems import CylinderWake, Pendulum, System
 from tests.refusals import refused

@@ -1,1 +1,0 @@
-"""Laws: latent dynamics that are learned from data."""

@@ -1,0 +1,298 @@
+"""Estimators of laws: one `fit`, and settings that are selected by held-out rollouts."""
+
+import abc
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.boundary import Part, Seed, validated
+from romkit.core.errors import InputError
+from romkit.integrators.base import LearnedField
+from romkit.integrators.region import Region
+from romkit.laws import sources, useless
+from romkit.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
+from romkit.laws.decoding import judge_of
+from romkit.laws.judge import Judge
+from romkit.laws.phase import with_phase
+from romkit.laws.refine import refined
+from romkit.laws.samples import LatentSamples, trajectory_times
+from romkit.laws.sources import ProjectionFamily, followed_samples
+
+
+class Estimator(abc.ABC):
+    """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast`
+    take as dynamics.
+
+    A subclass is a frozen dataclass of settings and implements `_fit`. All other methods have a
+    default, which it overrides where it has settings to choose from, or a faster way.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.laws import LAWS, Estimator
+        >>> all(issubclass(law, Estimator) for law in LAWS.values())
+        True
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.15, 3.18])
+        >>> law = LAWS["dmd"]().fit(romkit.fit("pod", data, latent_dim=2), data)
+        >>> law.latent_dim, law.context_names
+        (2, ('F',))
+    """
+
+    refine: bool = False
+    """Whether `fit` refines the coefficients of an equation along the trajectories."""
+
+    quick: bool = False
+    """Whether `compared` takes a small part of the time of a fit."""
+
+    @validated
+    def fit(
+        self,
+        projection: ProjectionFamily,
+        data: xr.Dataset,
+        *,
+        seed: Seed = 0,
+        select: Mapping[str, Sequence[object]] | None = None,
+        validation: Part | None = None,
+    ) -> LearnedField:
+        """Law of a projection on a dataset; of second order where the dataset has a variable
+        `acceleration`.
+
+        Args:
+            projection: trained on such data; a stack of seeds gives a stack of laws.
+            data: in romkit's schema; without `velocity`, rates come from differentiation in time,
+                and `source` of the law says so.
+            seed: of all random numbers in the fit, the same for all laws of a stack.
+            select: settings to choose by rollouts of held-out trajectories, and the values to
+                choose from: `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the
+                law says which were taken.
+            validation: share of the trajectories that is held out for this choice, by default a
+                quarter; the law is then fitted to all. Settings that an estimator leaves open
+                (None) are chosen likewise, and with them the window of the differentiation.
+
+        Raises:
+            InputError: data of another shape than the projection's, times that cannot be used, or
+                `validation` with nothing to choose.
+        """
+        family, shapes = projection.for_law(data)
+        several = self.choices(family, shapes)
+        judge = None
+        if several[0].times is not None:
+            judge = judge_of(family, shapes, several[0])
+        shape = self._chosen(several, judge, seed, select, validation)
+        if self.refine and judge is not None:
+            shape = refined(shape, several[0], judge)
+        self.warn_if_useless(shape, several[0], judge)
+        return with_phase(shape, projection, data)
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        """Scaled samples to choose from: of two windows of differentiation, where the data have no
+        velocities.
+        """
+        if "velocity" in data:
+            several = [cls.samples(projection, data)]
+        else:
+            several = sources.windows(projection, data)
+        return [samples.scaled() for samples in several]
+
+    @staticmethod
+    @validated
+    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+        """Samples that `fit` fits to, before they are scaled, with the window that predicts
+        left-out latents best.
+        """
+        if "velocity" in data:
+            return sources.encoded_samples(projection, data)
+        return sources.differentiated_samples(projection, data)
+
+    def candidates(self, samples: LatentSamples) -> "list[Estimator]":
+        """These settings, once with each value of those that they leave open; the first where
+        nothing can choose.
+        """
+        return [self]
+
+    def is_last_resort(self, samples: LatentSamples) -> bool:
+        """Whether to try these settings only where forecasts of no others keep the phase."""
+        return False
+
+    def neighbours(self, samples: LatentSamples) -> "list[list[Estimator]]":
+        """Chains of further settings, to try where these are the best, each as long as the one
+        before is as good.
+        """
+        return []
+
+    def brief(self) -> "list[Estimator]":
+        """Settings of short trainings, the shortest first, whose errors tell whether a long one may
+        pay; none where fits are short, or their length was asked for.
+        """
+        return []
+
+    def affordable(
+        self, several: Sequence[LatentSamples], seconds: float
+    ) -> "list[tuple[Estimator, LatentSamples]]":
+        """Candidates for `romkit.law`: settings that can be fitted within `seconds`, and samples of
+        the same states.
+        """
+        return list(itertools.product(self.candidates(several[0]), several))
+
+    @validated
+    def fit_samples(
+        self,
+        samples: object,
+        zdot: object = None,
+        context: object = None,
+        *,
+        seed: Seed = 0,
+        select: Mapping[str, Sequence[object]] | None = None,
+        validation: Part | None = None,
+        **labels: object,
+    ) -> LearnedField:
+        """Law of samples, which are taken as they are: scale them by `LatentSamples.scaled`.
+
+        Args:
+            samples: `LatentSamples`; or z, with `zdot`, `context` and labels as in
+                `LatentSamples.first_order`.
+            zdot: ż where z is given.
+            context: of each z.
+            seed: as in `fit`.
+            select: as in `fit`.
+            validation: as in `fit`.
+            **labels: `names`, `parameters`, `times`, `source`.
+
+        Raises:
+            InputError: shapes that do not match, values that are not finite, or too few samples.
+        """
+        if isinstance(samples, LatentSamples):
+            _refuse_beside_samples(labels | {"zdot": zdot, "context": context})
+        else:
+            samples = LatentSamples.first_order(samples, zdot, context, **labels)
+        judge = None if samples.times is None else Judge.of_latents(samples)
+        law = self._chosen([samples], judge, seed, select, validation)
+        self.warn_if_useless(law, samples, judge)
+        return law
+
+    def warn_if_useless(
+        self, law: LearnedField, samples: LatentSamples, judge: Judge | None = None
+    ) -> None:
+        """Warn once (`FitWarning`) where a law explains too little of the rates of its samples, or
+        forecasts the trajectories of a judge no better than rest.
+        """
+        share = self._unexplained(law, samples)
+        if share is None:
+            return
+        unexplained = float(share.max())
+        error = None
+        # forecasts of a law that explains all rates may fail by chaos, which is no fault of it
+        if judge is not None and unexplained > useless.DOUBTFUL:
+            runs = torch.arange(judge.states.shape[-3])
+            error = float(judge.errors(law, runs).nanmean())
+        useless.warn_if_useless(type(self).__name__, unexplained=unexplained, error=error)
+
+    def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor | None:
+        """Share (..., m) of the variance of each rate that a law leaves; None where rates do not
+        tell.
+        """
+        return useless.unexplained(law, samples)
+
+    def _chosen(
+        self,
+        several: Sequence[LatentSamples],
+        judge: Judge | None,
+        seed: int,
+        select: Mapping[str, Sequence[object]] | None,
+        validation: float | None,
+    ) -> LearnedField:
+        """Law with the settings and the samples, of the same states, that forecast held-out
+        contexts best.
+        """
+        settings = self._settings(several[0], select or {})
+        nothing_to_choose = not select and (len(settings) == 1 or judge is None)
+        if nothing_to_choose:
+            _refuse_validation(validation)
+            law = settings[0]._fit(several[0], seed)
+            return replace(law, domain=Region.of(several[0].latents, several[0].times))
+        if judge is None:
+            trajectory_times(several[0])  # refuses single samples
+        candidates = list(itertools.product(settings, several))
+        share = HELD_OUT
+        if validation is not None:
+            share = validation
+        best = fitted(ranked(candidates, judge, share, seed), judge, seed)
+        if best is None:
+            # says what is wrong, where it cannot be fitted
+            settings[0].fit_samples(several[0], seed=seed)
+            expected = "a candidate whose rollouts stay near the data"
+            got = f"{len(candidates)} that are lost from the start"
+            fix = "widen the grid, or take another kind of law"
+            raise InputError("select", expected=expected, got=got, fix=fix)
+        law, how = best
+        return replace(law, source=f"{law.source}; {chosen_settings(candidates, how)}")
+
+    def _settings(
+        self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
+    ) -> "list[Estimator]":
+        """Settings to choose from: the grid of `select`, and values of what is left open."""
+        for name in select:
+            checks.one_of("select", name, [field.name for field in fields(self)])
+        settings = []
+        for values in itertools.product(*select.values()):
+            chosen = replace(self, **dict(zip(select, values, strict=True)))
+            settings += chosen.candidates(samples)
+        return settings
+
+    def compared(
+        self, samples: LatentSamples, seed: int, near: LearnedField | None = None
+    ) -> LearnedField:
+        """Law that is good enough to be compared with others, before the best is fitted; it may
+        begin from that of a neighbour, of the same samples.
+        """
+        return self._fit(samples, seed)
+
+    def refitted(
+        self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
+    ) -> LearnedField:
+        """Law of these samples, which may begin from a law of some of them, or, where they are
+        resampled, from a law of all that they were drawn from.
+        """
+        return self.fit_samples(samples, seed=seed)
+
+    @abc.abstractmethod
+    def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...
+
+
+def _refuse_beside_samples(values: Mapping[str, object]) -> None:
+    """Raise where something comes beside samples that have all of it.
+
+    Raises:
+        InputError: a value that is not None.
+    """
+    names = [name for name, value in values.items() if value is not None]
+    if names:
+        fix = "drop it: LatentSamples have their own"
+        expected = "nothing beside samples"
+        raise InputError(", ".join(names), expected=expected, got="a value", fix=fix)
+
+
+def _refuse_validation(validation: float | None) -> None:
+    """Raise where a share is held out, and nothing is chosen by it."""
+    if validation is not None:
+        fix = "name what to choose by it, or drop it"
+        expected = "select beside it"
+        raise InputError("validation", expected=expected, got=validation, fix=fix)
+
+
+class TrajectoryEstimator(Estimator):
+    """Settings of a law that follows trajectories, and needs no rates of the data."""
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        """The encoded data, whose rates do not matter."""
+        return [cls.samples(projection, data)]
+
+    @staticmethod
+    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+        return followed_samples(projection, data)

@@ -1,0 +1,537 @@
+"""Polynomial laws by multiple shooting."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.boundary import Count, Natural, NotNegative, validated
+from romkit.core.broadcast import align
+from romkit.core.errors import FitWarning, InputError, warn
+from romkit.integrators.region import Region
+from romkit.laws.base import TrajectoryEstimator
+from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.laws.determined import warn_if_undetermined
+from romkit.laws.equations import Equation
+from romkit.laws.features import Features
+from romkit.laws.judge import Judge
+from romkit.laws.libraries import Polynomial
+from romkit.laws.samples import LatentSamples, one_axis, trajectory_times
+from romkit.laws.scaling import Scaling
+from romkit.laws.shooting import (
+    CLEAN,
+    LEAST,
+    POLISHED,
+    POLISHING,
+    RETURN,
+    ROUGH,
+    SHORTEST,
+    Stage,
+    Structure,
+    polished,
+    refinements,
+)
+from romkit.laws.trajectories import ShootingProblem, box
+
+LINEAR = ((1, 2), (1, 1), (1, 0))
+"""Degrees in the latents and in the context of linear laws."""
+
+DEGREES = {
+    1: ((3, 1), (5, 1), (5, 2), *LINEAR),
+    2: ((5, 1), (5, 2), (7, 1), (3, 2), *LINEAR),
+    3: ((3, 1), (3, 2), (5, 1), *LINEAR),
+    4: ((3, 1), (3, 2), *LINEAR),
+    5: ((3, 1), (2, 1), *LINEAR),
+}
+"""Degrees in the latents and in the context that are tried, by the number of latents."""
+
+WIDE = ((2, 1), *LINEAR)
+"""Degrees for more latents than those."""
+
+ALIVE = 0.5
+"""Size of the second half of a trajectory, in that of the first one, from which on a motion goes
+on."""
+
+OF_INPUTS = 2
+"""Highest degree in inputs where no parameter differs between runs."""
+
+COEFFICIENTS = 700
+"""Most coefficients of a law whose degrees are left open."""
+
+RIDGES = (1e-8, 1e-7, 1e-6)
+"""Ridges that are tried, each as long as the one before does no harm."""
+
+COMPARED = 8.0
+"""Longest windows [time scales] of fits that are only compared: longer ones change no order."""
+
+FADED = 1e-5
+"""Weight of displaced samples in the longest of these windows."""
+
+FEW = 2
+"""Most steps from a law of all samples to one of samples that were drawn from them."""
+
+TRIED = 4
+"""Most windows after which coefficients are asked whether their rollouts stay near the data."""
+
+FEW_CONTEXTS, STRAINED = 5, 1.3
+"""Most contexts of a law whose windows stop growing where longer ones make it worse on shorter ones,
+and the factor on their error from which on they do."""
+
+CONSTANT = (
+    "PolynomialLaw: expected runs at three contexts or more to choose context_degree by, got two; the "
+    "law is the same at both, context_degree=1 makes it linear between them"
+)
+"""Warning of a law that does not depend on its context, of which a run held out of two tells nothing."""
+
+ROWS = 2_000
+"""Most samples from which the condition of the terms is computed."""
+
+
+@validated
+@dataclass(frozen=True)
+class PolynomialLaw(TrajectoryEstimator):
+    """Settings of a fit; `fit` returns the equation: a polynomial in the latents, whose coefficients
+    are Chebyshev polynomials of the context.
+
+    Coefficients are fitted to trajectories by multiple shooting, so that no derivatives of the data
+    are needed: times may be uneven, and samples may be missing. Windows of the data are followed
+    from their first sample, and grow from half a time scale of the motion to whole trajectories.
+
+    Args:
+        degree: in the latents (and their rates, for second order); by default chosen by forecasts
+            of held-out contexts.
+        context_degree: in the context, a total degree for several parameters; by default likewise.
+        poles: see `romkit.laws.Chebyshev`; none by default, so that polynomials are in the
+            context itself. Where degrees are chosen, polynomials in its inverse are tried with the
+            best of them.
+        ridge: weight of the squares of the coefficients, beside the mean square distance from the
+            data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
+            the best of them, then ten times as much, as long as forecasts stay as good.
+
+    Samples have to be whole trajectories, arrays z (C, T, m) with `times` (T,).
+
+    Source: Bock, Plitt (1984), A multiple shooting algorithm for direct solution of optimal control
+    problems; Baake, Baake, Bock, Briggs (1992), Fitting ordinary differential equations to chaotic
+    data.
+
+    Example:
+        >>> import torch
+        >>> from romkit.laws import PolynomialLaw
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = PolynomialLaw(degree=1).fit_samples(z[None], rate[None], times=t)
+        >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=3) + 0.0
+        tensor([0., 1.], dtype=torch.float64)
+    """
+
+    degree: Count | None = None
+    context_degree: Natural | None = None
+    poles: tuple[float, ...] = ()
+    ridge: NotNegative = 0.0
+
+    quick = True
+
+    def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
+        highest = _highest(samples)
+        settings: list[PolynomialLaw] = []
+        degrees = DEGREES.get(samples.inputs.shape[-1], WIDE)
+        if samples.control_names:
+            # what is driven may be linear, and its orbit is that of the drive
+            degrees = (*LINEAR, *degrees)
+        for degree, context_degree in degrees:
+            candidate = self._with_degrees(degree, min(context_degree, highest))
+            if candidate not in settings and candidate._affordable(samples):
+                settings.append(candidate)
+        if not settings:
+            return [self._with_degrees(1, 0)]
+        return settings
+
+    def _with_degrees(self, degree: int, context_degree: int) -> "PolynomialLaw":
+        """These settings, with degrees where they leave them open."""
+        if self.degree is not None:
+            degree = self.degree
+        if self.context_degree is not None:
+            context_degree = self.context_degree
+        return replace(self, degree=degree, context_degree=context_degree)
+
+    def is_last_resort(self, samples: LatentSamples) -> bool:
+        """Whether the law is linear in a few latents, and the motion goes on without a drive: it then
+        follows an orbit on which it starts, but nothing leads back to the orbit.
+        """
+        if self.degree > 1 or samples.inputs.shape[-1] not in DEGREES or samples.control_names:
+            return False
+        return _goes_on(samples)
+
+    def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
+        """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context;
+        of few contexts, these with a ridge too.
+
+        A ridge helps laws of many coefficients that few contexts determine, and loses motions that
+        need large ones.
+        """
+        ridges = RIDGES if self.ridge == 0 else ()
+        chains = [[replace(self, ridge=ridge) for ridge in ridges]]
+        poles = _poles(samples)
+        if not self.poles and any(poles) and self.context_degree:
+            chain = [replace(self, poles=poles)]
+            if number_of_contexts(samples) <= FEW_CONTEXTS:
+                chain += [replace(self, poles=poles, ridge=ridge) for ridge in ridges]
+            chains.append(chain)
+        return chains
+
+    def compared(self, samples: LatentSamples, seed: int, near: Equation | None = None) -> Equation:
+        if near is None or near.basis.context_library != self._context_terms:
+            return self._shot(samples, Fit.brief)
+        return self._shot(samples, Fit.brief, near.coefficients)
+
+    def warn_if_useless(
+        self, law: Equation, samples: LatentSamples, judge: Judge | None = None
+    ) -> None:
+        super().warn_if_useless(law, samples, judge)
+        warn_if_undetermined(type(self).__name__, law, samples)
+        is_open = self.context_degree is None and samples.context.shape[-1] > 0
+        if is_open and law.basis.context_library.degree == 0 and number_of_contexts(samples) == 2:
+            warn(CONSTANT, FitWarning)
+
+    @property
+    def _context_terms(self) -> Chebyshev:
+        """Terms of the context, where its degree is chosen."""
+        return Chebyshev(self.context_degree, self.poles)
+
+    def refitted(
+        self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
+    ) -> Equation:
+        """Law with the terms of another one, from whose coefficients windows of some time scales
+        begin, or the longest ones alone.
+        """
+        lead = samples.inputs.shape[:-2]
+        scaling = law.basis.variables
+        shift = scaling.shift.expand(*lead, -1)
+        scale = scaling.scale.expand(*lead, -1)
+        basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
+        starts = law.coefficients.expand(*lead, -1, -1)
+        size = starts.shape[-2:]
+        several = []
+        for problem, near in enumerate(starts.reshape(-1, *size)):
+            single = _single(samples, problem)
+            fit = Fit(single, _of(basis, problem), self.ridge)
+            if resampled:
+                several.append(fit.resampled(near))
+            else:
+                several.append(fit.whole(near))
+        coefficients = torch.stack(several).reshape(*lead, *size)
+        refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
+        return replace(refit, domain=Region.of(samples.latents, samples.times))
+
+    def _fit(self, samples: LatentSamples, seed: int) -> Equation:
+        _check_contexts(samples, self)
+        return self._shot(samples, Fit.whole)
+
+    def _affordable(self, samples: LatentSamples) -> bool:
+        complete = samples.latents.isfinite().all(-1)
+        numbers = int(complete.sum()) * samples.targets.shape[-1]
+        return self._coefficients(samples) <= min(COEFFICIENTS, numbers)
+
+    def _coefficients(self, samples: LatentSamples) -> int:
+        """Number of coefficients of the law."""
+        terms = math.comb(samples.inputs.shape[-1] + self.degree, self.degree)
+        parameters = samples.context.shape[-1]
+        context_terms = math.comb(parameters + self.context_degree, self.context_degree)
+        return terms * context_terms * samples.targets.shape[-1]
+
+    def _shot(
+        self,
+        samples: LatentSamples,
+        coefficients_of: "Callable[[Fit, Tensor | None], Tensor]",
+        near: Tensor | None = None,
+    ) -> Equation:
+        """Law of windows that begin from zero, or from coefficients of a law with the same terms."""
+        settings = self
+        if self.degree is None or self.context_degree is None:
+            settings = self.candidates(samples)[0]
+        _check_numbers(samples, settings)
+        samples = boxed(samples)
+        basis = Features.of(samples, Polynomial(settings.degree), settings._context_terms)
+        number = _problems(samples)
+        starts: list[Tensor | None] = [None] * number
+        if near is not None:
+            starts = [*near.reshape(number, *near.shape[-2:])]
+        several = []
+        for problem, start in enumerate(starts):
+            single = _single(samples, problem)
+            fit = Fit(single, _of(basis, problem), self.ridge)
+            several.append(coefficients_of(fit, start))
+        coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
+        return equation(samples, basis, coefficients, f"shooting of {samples.source}")
+
+
+def _check_numbers(samples: LatentSamples, settings: PolynomialLaw) -> None:
+    """Refuse latents at rest, and laws with more coefficients than the data have numbers."""
+    trajectory_times(samples)
+    complete = samples.latents.isfinite().all(-1)
+    number = settings._coefficients(samples)
+    most = int(complete.sum()) * samples.targets.shape[-1]
+    if number > most:
+        expected = f"at most {most} coefficients, the numbers in the data"
+        got = f"{number} of degree {settings.degree}, {settings.context_degree} in the context"
+        raise InputError("degree", expected=expected, got=got, fix="lower it, or give more samples")
+
+
+def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
+    """Refuse polynomials of contexts that stay, with more terms than there are contexts."""
+    degree = settings.context_degree
+    parameters = samples.context.shape[-1]
+    (context,) = samples.paths(samples.context)  # (S, C, T, p)
+    if degree is None or not bool((context == context[..., :1, :]).all()):
+        return
+    contexts = number_of_contexts(samples)
+    terms = math.comb(parameters + degree, degree)
+    if terms > contexts:
+        expected = f"at most {contexts} terms of the context, one for each of the contexts"
+        got = f"{terms} of degree {degree}"
+        fix = "lower it, or give runs at more contexts"
+        raise InputError("context_degree", expected=expected, got=got, fix=fix)
+
+
+def _goes_on(samples: LatentSamples) -> bool:
+    """Whether the second half of most trajectories moves at least half as much as the first one."""
+    (paths,) = samples.paths(samples.latents.double())  # (S, C, T, m)
+    half = paths.shape[-2] // 2
+    early, late = _size(paths[..., :half, :]), _size(paths[..., half:, :])
+    return bool((late >= ALIVE * early).double().mean() >= 0.5)
+
+
+def _size(paths: Tensor) -> Tensor:
+    """Root mean square distance (...) of paths (..., T, m) from their mean."""
+    distance = paths - paths.nanmean(-2, keepdim=True)
+    return distance.square().sum(-1).nanmean(-1).sqrt()
+
+
+def _poles(samples: LatentSamples) -> tuple[float, ...]:
+    """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
+    for those that have a coordinate already, and for inputs.
+    """
+    if samples.parameters.coordinates:
+        return ()
+    shift = samples.parameters.shift.tolist()
+    scale = samples.parameters.scale.tolist()
+    poles = [0.0] * len(shift)
+    number = len(shift) - len(samples.control_names)
+    for k in range(number):
+        low = shift[k] - scale[k]
+        high = shift[k] + scale[k]
+        if 0 < low < high:
+            poles[k] = pole_of_reciprocal(low, high)
+    return tuple(poles)
+
+
+def number_of_contexts(samples: LatentSamples) -> int:
+    """Number of different contexts, or of trajectories where they move."""
+    T = len(trajectory_times(samples))
+    context = one_axis(samples.context)[0].unflatten(0, (-1, T))  # (n, T, p)
+    if context.shape[-1] == 0:
+        return 1
+    return len(torch.unique(context[:, 0], dim=0))
+
+
+def _highest(samples: LatentSamples) -> int:
+    """Highest degree in the context with two contexts more than terms; 1 is always taken where
+    there are two.
+
+    Inputs need no contexts: they move, so that the samples of each run tell of them.
+    """
+    inputs = len(samples.control_names)
+    parameters = samples.context.shape[-1] - inputs
+    if parameters == 0 and inputs:
+        return OF_INPUTS
+    contexts = number_of_contexts(samples)
+    if parameters == 0 or contexts < 2:
+        return min(inputs, 1)
+    degree = 1
+    while math.comb(parameters + degree + 1, degree + 1) <= contexts - 2:
+        degree += 1
+    return degree
+
+
+def boxed(samples: LatentSamples) -> LatentSamples:
+    """Samples whose terms see latents in [-1, 1], from their mean."""
+    return replace(samples, variables=Scaling(samples.variables.names, *box(samples)))
+
+
+def _problems(samples: LatentSamples) -> int:
+    return math.prod(samples.inputs.shape[:-2])
+
+
+def _single(samples: LatentSamples, problem: int) -> LatentSamples:
+    """Samples of one problem of a stack."""
+    parts = {}
+    for name in ("inputs", "targets", "context", "drift"):
+        values = one_axis(getattr(samples, name))
+        parts[name] = values[problem if len(values) > 1 else 0]
+    return replace(samples, variables=_flat(samples.variables)[problem], **parts)
+
+
+def _flat(scaling: Scaling) -> Scaling:
+    """Scaling of a stack of problems on one axis."""
+    if scaling.shift.ndim == 1:
+        return scaling
+    shift = scaling.shift.flatten(0, -2)
+    scale = scaling.scale.flatten(0, -2)
+    return Scaling(scaling.names, shift, scale)
+
+
+def _of(basis: Features, problem: int) -> Features:
+    return replace(basis, variables=_flat(basis.variables)[problem])
+
+
+class Fit:
+    """Fit of the coefficients (K q, m) of one law.
+
+    Attributes:
+        problem: its trajectories.
+        structure: its motion; all coefficients are free.
+        ridge: see `PolynomialLaw`.
+        zero: coefficients to begin at, where there are no better ones.
+    """
+
+    def __init__(self, samples: LatentSamples, basis: Features, ridge: float):
+        self.problem = ShootingProblem.of(samples, basis)
+        self.ridge = ridge
+        m = samples.targets.shape[-1]
+        self.zero = torch.zeros(len(basis.names), m, dtype=torch.float64)
+        free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
+        self.structure = Structure(self.problem.motion, free)
+
+    def brief(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after windows of some time scales, good enough to be compared; from those of
+        a law of another ridge the longest of these windows are enough.
+        """
+        stages = self._stages(self.zero, SHORTEST)
+        if near is not None:
+            stages = self._stages(near, COMPARED / 2, FADED)
+        for stage in stages:
+            if stage.duration >= COMPARED / 2:
+                break
+        return self.problem.coefficients(stage.theta)
+
+    def whole(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after the windows with which whole trajectories are followed best; from
+        those of a law of most of the samples windows of some time scales can begin.
+        """
+        if near is None:
+            refined = self._stages(self.zero, SHORTEST)
+        else:
+            refined = self._stages(near, ROUGH)
+        stages: list[Stage] = []
+        for stage in refined:
+            if stages and self._strains(stages[-1], stage):
+                break
+            stages.append(stage)
+        return self.problem.coefficients(self._best(stages))
+
+    def _strains(self, shorter: Stage, longer: Stage) -> bool:
+        """Whether a law of few contexts follows longer windows at the cost of the shorter ones.
+
+        It then lacks terms, of the context most of all, and what makes up for them at the contexts
+        of the data is wrong between them.
+        """
+        contexts = len(self.problem.runs.mix)
+        if not 1 < contexts <= FEW_CONTEXTS or longer.duration <= COMPARED:
+            return False
+        before = self.problem.error(shorter.theta, length=shorter.length)
+        after = self.problem.error(longer.theta, length=shorter.length)
+        return after > STRAINED * before
+
+    def resampled(self, near: Tensor) -> Tensor:
+        """Coefficients near those of a law of all samples that these were drawn from."""
+        stage = self._whole_runs(self.problem.theta(near))
+        if self.problem.error(stage.theta, POLISHED) < CLEAN:
+            theta = self._polished(stage, FEW)
+        else:
+            theta = self._best([stage, *self._stages(near, stage.duration, LEAST)])
+        return self.problem.coefficients(theta)
+
+    def _whole_runs(self, theta: Tensor) -> Stage:
+        """Coefficients before a fit to windows of whole runs."""
+        runs = self.problem.runs
+        duration = float(runs.times[-1] - runs.times[0])
+        return Stage(duration, len(runs.times) - 1, theta)
+
+    def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
+        return refinements(
+            self.structure,
+            self.problem.runs,
+            self.problem.theta(near),
+            shortest=shortest,
+            strongest=strongest,
+            ridge=self.ridge,
+        )
+
+    def _best(self, stages: list[Stage]) -> Tensor:
+        """Coefficients that follow whole trajectories best, of those whose rollouts stay near
+        them.
+        """
+        errors = [self.problem.error(stage.theta) for stage in stages]
+        ranking = sorted(range(len(stages)), key=errors.__getitem__)
+        best = ranking[0]
+        for k in ranking[:TRIED]:
+            if self.problem.stays(stages[k].theta):
+                best = k
+                break
+        if errors[best] >= CLEAN:
+            return stages[best].theta
+        theta = self._polished(stages[best])
+        # windows that are shorter leave an error that grows over the run
+        return self._polished(self._whole_runs(theta), FEW)
+
+    def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
+        closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
+        # without what holds coefficients where there are no data, a rollout may get lost there
+        stays = self.problem.stays
+        if stays(closer) or not stays(stage.theta):
+            return closer
+        return stage.theta
+
+
+def _unit_columns(terms: Tensor) -> Tensor:
+    """Terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
+    rows = tensors.evenly(terms.shape[-2], ROWS)
+    columns = terms[..., rows, :]
+    norm = columns.norm(dim=-2, keepdim=True)
+    norm = tensors.divisor(norm)
+    return columns / norm
+
+
+def equation(
+    samples: LatentSamples, basis: Features, coefficients: Tensor, source: str
+) -> Equation:
+    """Law of coefficients (..., K, m), with what its rates leave unexplained of those of the
+    samples.
+    """
+    lead = coefficients.shape[:-2]
+    complete = samples.complete()
+    terms = basis.terms(complete.inputs, complete.context)
+    terms = torch.stack(torch.broadcast_tensors(*terms), -1).double()  # (..., N, K)
+    rates = terms @ coefficients
+    scale = align(basis.variables.scale, complete.targets)
+    scale = scale[..., : rates.shape[-1]]
+    target = complete.targets.double() / scale
+    size = target.square().mean(-2)
+    missed = (rates - target).square().mean(-2)
+    unexplained = (missed / tensors.divisor(size)).sqrt()
+    return Equation(
+        basis,
+        coefficients,
+        samples.order,
+        source,
+        int(samples.observed.sum()),
+        condition=torch.linalg.cond(_unit_columns(terms)),
+        converged=torch.ones(lead, dtype=torch.bool),
+        residual=unexplained,
+        control_names=samples.control_names,
+        held=samples.held,
+        control_unit=samples.control_unit,
+    )

@@ -1,0 +1,49 @@
+"""Refinement of fitted equations along trajectories, by multiple shooting."""
+
+from dataclasses import replace
+
+import torch
+
+from romkit.integrators.base import LearnedField
+from romkit.laws.equations import Equation
+from romkit.laws.judge import Judge
+from romkit.laws.samples import LatentSamples
+from romkit.laws.shooting import Structure, refinements
+from romkit.laws.trajectories import ShootingProblem
+
+
+def refined(law: LearnedField, samples: LatentSamples, judge: Judge) -> LearnedField:
+    """An equation with the same terms, whose coefficients follow whole trajectories; the equation
+    itself where none is better, and laws of other kinds.
+
+    Args:
+        law: fitted to the samples.
+        samples: of whole trajectories.
+        judge: of the same.
+    """
+    if not _can_be_refined(law, samples):
+        return law
+    rows = torch.arange(judge.states.shape[-3])
+    problem = ShootingProblem.of(samples, law.basis)
+    theta = problem.theta(law.coefficients)
+    # terms that were left out stay out
+    structure = Structure(problem.motion, theta != 0)
+    # of a stiff law, long steps would make a slower one look better than the right one
+    resolution = judge.resolution(law, rows)
+    best = law
+    least = float(judge.errors(law, rows, resolution).nanmean())
+    for stage in refinements(structure, problem.runs, theta, returning=False):
+        candidate = replace(law, coefficients=problem.coefficients(stage.theta))
+        error = float(judge.errors(candidate, rows, resolution).nanmean())
+        if error < least:
+            best, least = candidate, error
+    if best is law:
+        return law
+    return replace(best, source=f"{law.source}; refined by shooting")
+
+
+def _can_be_refined(law: LearnedField, samples: LatentSamples) -> bool:
+    """Whether a law is a single equation with terms, of samples that are whole trajectories."""
+    if not isinstance(law, Equation) or samples.times is None:
+        return False
+    return law.coefficients.ndim == 2 and bool(law.support.any())

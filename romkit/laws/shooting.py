@@ -1,0 +1,681 @@
+"""Multiple shooting: coefficients of a law from trajectories, without derivatives of the data.
+
+A law ẇ = Σₖ φₖ(w) Σ_q T_q(c) θₖ_q is followed through windows of the data, each started at a datum,
+and θ minimises the distance from the rest of the windows. Windows begin shorter than the motion's
+own time scale, where this is a regression on differences, and double until they span the runs.
+"""
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core.levenberg import levenberg_marquardt
+from romkit.laws.compiled import Truth
+from romkit.laws.courses import Runs, Windows, windows
+from romkit.laws.returning import Returning
+from romkit.laws.sensitivities import Motion, below, kept
+
+SHORTEST, GROWTH = 0.5, 2.0
+"""First windows [time scales of the motion], and the factor from one length to the next."""
+
+RESOLUTION, FINE = 2.5, 5.0
+"""Fewest steps of RK4 in a time scale, in windows shorter than `ROUGH`, and in longer ones."""
+
+ROUGH = 2.0
+"""Duration of windows [time scales] from which on the error of long steps would count."""
+
+RETURN, FADING, LEAST = 1e-2, 0.1, 1e-6
+"""Weight of displaced samples that lead back, the factor on it from windows to longer ones, and
+its smallest value. Data on an attractor say nothing about what attracts: without such samples laws
+of three latents are lost in the first long windows, and with a weight that stays they are biased.
+"""
+
+APART, NUDGE, AHEAD = 0.1, 0.02, 1.5
+"""Weight of rollouts from displaced starts, deviation of these [largest latent], and the duration
+of windows [time scales] from which on they have time to come back."""
+
+FREE = 4.0
+"""Distance of those rollouts from the data that costs nothing [deviations of the starts]."""
+
+PROXIMITY = 1e-9
+"""Weight that holds coefficients which nothing determines where they were."""
+
+LOST, STEEP = 2.0, 1e6
+"""Distance from the data [largest latent], and derivative, at which the rest of a window is left
+out."""
+
+TRIALS, SETTLED, EXACT = 12, 0.03, 1e-9
+"""Most steps on windows of one length, and the gain after which they end, relative and as a mean
+square [largest latent]."""
+
+CLEAN, NEAR = 3e-3, 1.2
+"""Distance from whole runs [largest latent] below which shorter steps of RK4 can pay, and factor on
+the mean square distance by which they have to change it."""
+
+REFINED, POLISHING, CLOSE = 3, 12, 1e-3
+"""Most halvings of these steps, most steps of the fit after each, and the relative gain of a step
+after which it ends."""
+
+OF_NOISE = 2.0
+"""Smallest weight of displaced samples in data with noise, relative to the variance of that."""
+
+NOISY, DIFFERENCES = 2e-3, range(2, 9)
+"""Noise of the data [largest latent] from which on windows start beside them, and the orders of
+differences that tell it from motion."""
+
+ROUNDING = 1e-16
+"""Mean square distance [largest latent] below which nothing can be gained."""
+
+POLISHED = FINE * GROWTH**REFINED
+"""Steps of RK4 in a time scale that are short for any law."""
+
+SAMPLES = 10_000
+"""Most samples in all windows of one length; of more, windows are farther apart."""
+
+ENTRIES = 400_000
+"""Derivatives from which on those of a single run are held at once."""
+
+
+class Structure(NamedTuple):
+    """Fitted part of a law: its motion, and which of its coefficients (K, q, m) are free."""
+
+    motion: Motion
+    free: Tensor
+
+
+class Stage(NamedTuple):
+    """Coefficients (K, q, m) after windows of some duration [time scales] and length [intervals]."""
+
+    duration: float
+    length: int
+    theta: Tensor
+
+
+class Squares:
+    """Sums over rows of derivatives by P coefficients, with a residual behind them, of each group:
+    the normal equations of least squares.
+
+    Args:
+        groups: number of groups.
+        size: P.
+    """
+
+    def __init__(self, groups: int, size: int):
+        self._totals = np.zeros((groups, size + 1, size + 1))
+
+    def add(self, group: int, rows: Tensor) -> None:
+        """Add rows (N, P + 1) of a group."""
+        from scipy.linalg.blas import dsyrk  # slow to import
+
+        if len(rows) == 0:
+            return
+        # products are symmetric, so that half of them are computed, in place
+        dsyrk(1.0, rows.numpy().T, beta=1.0, c=self._totals[group].T, overwrite_c=True)
+
+    def normal_equations(self) -> tuple[Tensor, Tensor]:
+        """Matrices (G, P, P) and slopes (G, P)."""
+        below = torch.from_numpy(self._totals)  # only the lower halves are sums
+        matrix = below[:, :-1, :-1].tril()
+        matrix = matrix + matrix.tril(-1).mT
+        return matrix, below[:, -1, :-1]
+
+
+class Elimination(NamedTuple):
+    """Best starts of W windows as functions of the coefficients. Behind the K m columns for changes
+    of the coefficients stands one for the residuals at these coefficients.
+
+    Attributes:
+        coupling: (n, W, d, K m + 1) products of derivatives by the start with these columns.
+        response: (n, W, d, K m + 1) what starts are off by, for each change of a coefficient and
+            before any.
+    """
+
+    coupling: Tensor
+    response: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, by_start: Tensor) -> "Elimination":
+        """Sums over N rows of windows: derivatives by coefficients with residuals behind them
+        (n, W, N, K m + 1), and derivatives by the start (n, W, N, d).
+        """
+        coupling = by_start.mT @ rows
+        matrix = by_start.mT @ by_start
+        # the datum at the start is a residual, too, so that only windows without data are singular
+        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+        trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+        unused = (trace == 0)[..., None, None]
+        factor = torch.linalg.cholesky(matrix + unused * unit)
+        return cls(coupling, torch.cholesky_solve(coupling, factor))
+
+    def reduction(self) -> tuple[Tensor, Tensor]:
+        """Parts that starts at their best take from normal equations (n, K m, K m) and (n, K m).
+
+        What is left is the Schur complement: a coefficient counts by what no start can make up for.
+        """
+        products = self.coupling[..., :-1].flatten(1, 2).mT @ self.response.flatten(1, 2)
+        return products[..., :-1], products[..., -1]
+
+    def change(self, of_coefficients: Tensor) -> Tensor:
+        """Change of the starts (n, W, d), for one (n, K m) of the coefficients."""
+        of_changes = torch.einsum("nwik,nk->nwi", self.response[..., :-1], of_coefficients)
+        return -(self.response[..., -1] + of_changes)
+
+    @classmethod
+    def joined(cls, pieces: "list[Elimination]") -> "Elimination":
+        """Sums of all runs, from pieces of them."""
+        return cls(*(torch.cat(tensors) for tensors in zip(*pieces, strict=True)))
+
+
+class Equations(NamedTuple):
+    """Normal equations in the P free coefficients: (P, P), (P,), and starts as their functions."""
+
+    matrix: Tensor
+    slope: Tensor
+    elimination: Elimination | None
+
+
+class Beside(NamedTuple):
+    """Windows with displaced starts, whose rollouts have to come back.
+
+    Attributes:
+        windows: of all runs.
+        weight: of their residuals.
+        late: number of the first sample that counts: rollouts have the first half to come back.
+        radius: distance from the data that costs nothing: a displaced start leads to another phase,
+            and to no other motion.
+    """
+
+    windows: Windows
+    weight: float
+    late: int
+    radius: float
+
+    def distance(self, states: Tensor) -> Tensor:
+        """Distances (L', n, W, d) of states (L + 1, n, W, d) from the data, late ones."""
+        return states[self.late :] - self.windows.truth[self.late :]
+
+    def share(self, distance: Tensor) -> Tensor:
+        """Share (..., 1) of distances (..., d) that costs."""
+        norm = distance.norm(dim=-1, keepdim=True)
+        return (1 - self.radius / norm).clamp(min=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """Windows of one length, with what holds coefficients that they do not determine.
+
+    Attributes:
+        structure: of the law.
+        mix: (G, q) terms of the context of each group.
+        group: (n,) of each run.
+        windows: of the runs.
+        beside: the same ones with displaced starts, or none.
+        loose: whether windows start where it suits them, and not at the datum.
+        number: of observed latents in the windows.
+        returning: see there, and its weight.
+        prior: coefficients before these windows.
+        ridge: weight of the squares of all coefficients.
+    """
+
+    structure: Structure
+    mix: Tensor
+    group: Tensor
+    windows: Windows
+    beside: Beside | None
+    loose: bool
+    number: int
+    returning: Returning | None
+    weight: float
+    prior: Tensor
+    ridge: float
+
+    def expanded(self, theta: Tensor, start: Tensor | None = None) -> "Expanded":
+        """Quadratic model about coefficients and starts (n, W, d), which are the data by default."""
+        if start is None:
+            start = self.windows.start
+        return Expanded(self, theta, start, self.cost(theta, start).reshape(1))
+
+    def weights(self, theta: Tensor) -> Tensor:
+        """Coefficients (G, K, m) at the context of each group."""
+        return torch.einsum("gq,kqm->gkm", self.mix, theta)
+
+    def cost(self, theta: Tensor, start: Tensor | None = None) -> Tensor:
+        """Mean square distance from the data, each at most `LOST`², and penalties."""
+        if start is None:
+            start = self.windows.start
+        W = self.weights(theta)
+        motion = self.structure.motion
+        of_runs = W[self.group]
+        reached = motion.rollout(of_runs, start, self.windows.course)
+        total = _square(reached - self.windows.truth, self.windows.seen)
+        beside = self.beside
+        if beside is not None:
+            displaced = beside.windows
+            reached = motion.rollout(of_runs, displaced.start, displaced.course)
+            distance = beside.distance(reached)
+            # what is lost, NaN included, costs as much as what is far away
+            residual = beside.weight * distance * beside.share(distance)
+            total = total + _square(residual, displaced.seen[beside.late :])
+        return total / self.number + self.penalty(theta, W)
+
+    def penalty(self, theta: Tensor, W: Tensor) -> Tensor:
+        """Cost of displaced samples that do not lead back, of steps away from the prior, and of
+        large coefficients.
+        """
+        step = theta - self.prior
+        total = PROXIMITY * step.square().sum() + self.ridge * theta.square().sum()
+        if self.returning is None:
+            return total
+        return total + self.weight * self.returning.cost(W)
+
+    def normal_equations(self, theta: Tensor, start: Tensor) -> Equations:
+        """Half the derivatives of the cost, by the free coefficients.
+
+        Coefficients of a run are combinations of θ, so that the matrix is a sum of Kronecker
+        products over groups: derivatives are needed by K m coefficients of a run, not K q m.
+        """
+        W = self.weights(theta)
+        by_group, slope, elimination = self._by_group(W, start)
+        if self.returning is not None:
+            matrix_back, slope_back = self.returning.normal_equations(W)
+            by_group = by_group + self.weight * matrix_back
+            slope = slope + self.weight * slope_back
+        K, _, m = theta.shape
+        outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
+        blocks = by_group.reshape(-1, K, m, K, m)
+        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
+        matrix = matrix.reshape(theta.numel(), -1)
+        slopes = slope.unflatten(1, (K, m))
+        down = torch.einsum("gq,gka->kqa", self.mix, slopes)
+        down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
+        free = self.structure.free.flatten().nonzero().squeeze(-1)
+        if len(free) < len(matrix):
+            matrix = matrix[free][:, free]
+        matrix.diagonal().add_(PROXIMITY + self.ridge)
+        return Equations(matrix, down.flatten()[free], elimination)
+
+    def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
+        """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
+        size = W[0].numel()
+        squares = Squares(len(W), size)
+        eliminations = []
+        # derivatives of all runs at once would fill the memory, or leave the cache
+        of_a_run = self.windows.truth[:, 0].numel() * size
+        at_once = max(1, ENTRIES // of_a_run)
+        for rows in torch.arange(len(self.group)).split(at_once):
+            weights = W[self.group[rows]]
+            if self.loose:
+                residuals, elimination = self._loose(weights, start[rows], rows)
+                eliminations.append(elimination)
+            else:
+                residuals = self._started_at_data(weights, start[rows], rows)
+            for run, of_run in zip(rows.tolist(), residuals, strict=True):
+                squares.add(int(self.group[run]), of_run)
+        if self.beside is not None:
+            for run, residuals in self._displaced(W):
+                squares.add(int(self.group[run]), residuals)
+        matrix, slope = squares.normal_equations()
+        elimination = None
+        if self.loose:
+            elimination = Elimination.joined(eliminations)
+            of_matrix, of_slope = elimination.reduction()
+            matrix = matrix.index_add(0, self.group, of_matrix, alpha=-1)
+            slope = slope.index_add(0, self.group, of_slope, alpha=-1)
+        return matrix / self.number, slope / self.number, elimination
+
+    def _truth(self, rows: Tensor) -> Truth:
+        return Truth(self.windows.truth[:, rows], self.windows.seen[:, rows], LOST, STEEP)
+
+    def _started_at_data(self, weights: Tensor, start: Tensor, rows: Tensor) -> list[Tensor]:
+        """Derivatives and residuals (N, K m + 1) of each of some runs, up to where windows are
+        lost.
+        """
+        course = self.windows.course.only(rows)
+        return self.structure.motion.residual_rows(weights, start, course, self._truth(rows))
+
+    def _loose(
+        self, weights: Tensor, start: Tensor, rows: Tensor
+    ) -> tuple[list[Tensor], Elimination]:
+        """Derivatives and residuals (N, K m + 1) of each of some runs, and the starts."""
+        course = self.windows.course.only(rows)
+        motion = self.structure.motion
+        states, derivative = motion.sensitivities(weights, start, course, by_start=True)
+        truth = self._truth(rows)
+        distance = states - truth.states
+        counts = kept(distance, derivative, truth)
+        # all of a window side by side: (n, W, L + 1, d, ...)
+        missed = ~counts.permute(1, 2, 0)[..., None, None]
+        residual = distance.permute(1, 2, 0, 3).unsqueeze(-1)
+        derivative = derivative.permute(1, 2, 0, 3, 4)
+        size = weights[0].numel()
+        both = torch.cat([derivative[..., :size], residual], -1).masked_fill_(missed, 0.0)
+        by_start = derivative[..., size:].masked_fill(missed, 0.0)
+        elimination = Elimination.of(both.flatten(2, 3), by_start.flatten(2, 3))
+        return [*both.flatten(1, 3)], elimination
+
+    def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Derivatives and residuals (N, K m + 1) of windows with displaced starts, with the number
+        of their run.
+
+        Most of them come back, and cost nothing: derivatives are needed of the others alone.
+        """
+        beside = self.beside
+        windows = beside.windows
+        motion = self.structure.motion
+        reached = motion.rollout(W[self.group], windows.start, windows.course)
+        distance = beside.distance(reached)
+        costs = beside.share(distance).squeeze(-1) > 0
+        costs = costs & windows.seen[beside.late :]  # (L', n, W)
+        for run in costs.any(0).any(-1).nonzero().flatten().tolist():
+            numbers = costs[:, run].any(0).nonzero().flatten()
+            weights = W[self.group[run]].unsqueeze(0)
+            start = windows.start[run, numbers].unsqueeze(0)
+            course = windows.course.of_windows(run, numbers)
+            _, derivative = motion.sensitivities(weights, start, course)
+            residuals = self._outside(
+                distance[:, run, numbers], derivative[beside.late :, 0], costs[:, run, numbers]
+            )
+            yield run, residuals
+
+    def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Tensor:
+        """Residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where they are
+        lost, behind their derivatives (N, K m + 1), from distances r (L', W, d), the derivatives of
+        these (..., K m), and where they cost (L', W).
+        """
+        near = self.beside.weight * distance.abs().amax(-1) < LOST
+        gentle = below(derivative, STEEP / self.beside.weight)
+        before = ((near & gentle) | ~costs).cummin(0).values
+        counts = before & costs
+        r = distance[counts]  # (N, d)
+        slopes = derivative[counts]  # (N, d, K m)
+        share = self.beside.share(r)
+        # what is across r shrinks as r does, what is along it does not
+        unit = torch.nn.functional.normalize(r, dim=-1)
+        along = (unit.unsqueeze(-1) * slopes).sum(-2, keepdim=True)
+        kept = ((1 - share) * unit).unsqueeze(-1) * along
+        by_coefficients = share.unsqueeze(-1) * slopes + kept
+        residual = share * r
+        both = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
+        return self.beside.weight * both.flatten(0, 1)
+
+
+def _square(residual: Tensor, seen: Tensor) -> Tensor:
+    """Sum of squares of residuals (..., d) that are seen (...), each at most `LOST`²; of lost ones
+    as much.
+    """
+    residual = torch.where(seen.unsqueeze(-1), residual, 0.0)
+    square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
+    return square.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Quadratic model of the cost of shots about coefficients θ and starts: an `Expansion` of one
+    member.
+    """
+
+    shots: Shots
+    theta: Tensor
+    start: Tensor
+    cost: Tensor
+
+    def select(self, members: Tensor) -> "Expanded":
+        return self
+
+    def replaced(self, members: Tensor, other: "Expanded") -> "Expanded":
+        return other if len(members) else self
+
+    @functools.cached_property
+    def equations(self) -> Equations:
+        """Normal equations; several steps of different damping may ask for them."""
+        return self.shots.normal_equations(self.theta, self.start)
+
+    def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
+        matrix, slope, elimination = self.equations
+        damped = matrix.clone()
+        # coefficients that act on nothing leave a row of zeros
+        damped.diagonal().add_(damping * matrix.diagonal()).add_(1e-14)
+        factor, failed = torch.linalg.cholesky_ex(damped)
+        if failed:
+            lost = torch.full_like(self.cost, torch.inf)
+            return replace(self, cost=lost)
+        step = torch.cholesky_solve(slope.unsqueeze(-1), factor)
+        change = torch.zeros_like(self.theta)
+        change[self.shots.structure.free] = -step.squeeze(-1)
+        start = self.start
+        if elimination is not None:
+            of_groups = self.shots.weights(change)
+            of_runs = of_groups[self.shots.group].flatten(1)  # (n, K m)
+            start = start + elimination.change(of_runs)
+        return self.shots.expanded(self.theta + change, start)
+
+
+class Hold(NamedTuple):
+    """Prior of coefficients that windows do not determine.
+
+    Attributes:
+        returning: displaced samples that lead back, and their weight.
+        apart: weight of rollouts from displaced starts.
+        ridge: weight of the squares of all coefficients.
+    """
+
+    returning: Returning | None = None
+    weight: float = 0.0
+    apart: float = 0.0
+    ridge: float = 0.0
+
+
+def shots(
+    structure: Structure,
+    runs: Runs,
+    theta: Tensor,
+    length: int,
+    hold: Hold,
+    resolution: float,
+    loose: bool = False,
+) -> Shots:
+    """Windows of `length` intervals of all runs, and those from starts apart.
+
+    Args:
+        structure: of the law.
+        runs: whose windows.
+        theta: coefficients before.
+        length: in intervals.
+        hold: see there.
+        resolution: steps of RK4 in a time scale.
+        loose: whether starts are fitted, too.
+    """
+    samples = len(runs.states) * len(runs.times)
+    thinning = max(1.0, samples / SAMPLES)
+    stride = max(1, math.ceil(length * thinning))
+    starting = windows(runs, length, stride, 1 / resolution)
+    number = int(starting.seen.sum()) * structure.motion.size
+    beside = None
+    duration = float(starting.course.steps[:, 0, 0].sum())
+    if hold.apart and duration > AHEAD:
+        beside = _displaced_windows(starting, hold.apart)
+    return Shots(
+        structure=structure,
+        mix=runs.mix,
+        group=runs.group,
+        windows=starting,
+        beside=beside,
+        loose=loose,
+        number=number,
+        returning=hold.returning,
+        weight=hold.weight,
+        prior=theta,
+        ridge=hold.ridge,
+    )
+
+
+def _displaced_windows(starting: Windows, weight: float) -> Beside:
+    """Windows from displaced starts, which count in their second half."""
+    draw = torch.Generator().manual_seed(1)
+    start = starting.start
+    displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    displaced = starting._replace(start=start + NUDGE * displacement)
+    late = (len(starting.truth) - 1) // 2 + 1
+    return Beside(displaced, weight, late, FREE * NUDGE)
+
+
+def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
+    """Durations of windows [time scales], and their samples, from the shortest to the whole
+    run.
+    """
+    whole = len(runs.times) - 1
+    step = float(runs.times.diff().median())
+    plan: list[tuple[float, int]] = []
+    duration, longest = shortest, 0
+    while longest < whole:
+        length = max(1, round(duration / step))
+        length = min(length, whole)
+        if length > longest:
+            plan.append((duration, length))
+            longest = length
+        duration *= GROWTH
+    return plan
+
+
+PIECE = 16
+"""Samples in a row whose noise is measured together."""
+
+OUTLYING = 4.0
+"""Variance of a piece, relative to the median, from which on it holds more than noise."""
+
+
+def noise(runs: Runs) -> float:
+    """Deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told from
+    motion, because times are uneven or inputs may jump.
+
+    Differences of high order take motion away, and make noise larger by a known factor.
+    """
+    steps = runs.times.diff()
+    even = float(steps.max()) <= 1.001 * float(steps.min())
+    if not even or runs.moving is not None:
+        return 0.0
+    smallest = math.inf
+    for order in DIFFERENCES:
+        size = _noise_of_differences(runs.states, order)
+        # NaN, of gaps or short runs, is not smaller
+        if size < smallest:
+            smallest = size
+    if math.isinf(smallest):
+        return 0.0
+    return smallest
+
+
+def _noise_of_differences(states: Tensor, order: int) -> float:
+    """Deviation of independent noise that makes differences (n, T - order, d) of this size; NaN
+    where there are none.
+    """
+    if order >= states.shape[1]:
+        return math.nan
+    difference = states.diff(n=order, dim=1)
+    squares = difference.square().nanmean(-1)  # (n, T - order)
+    # noise is there all the time, and a pulse is not
+    pieces = squares.split(PIECE, dim=1)
+    of_pieces = torch.stack([piece.nanmean(1) for piece in pieces], dim=1)  # (n, pieces)
+    usual = of_pieces <= OUTLYING * of_pieces.nanmedian()
+    variance = of_pieces[usual].mean() / math.comb(2 * order, order)
+    return float(variance) ** 0.5
+
+
+def refinements(
+    structure: Structure,
+    runs: Runs,
+    theta: Tensor,
+    *,
+    shortest: float = SHORTEST,
+    returning: bool = True,
+    strongest: float = RETURN,
+    ridge: float = 0.0,
+) -> Iterator[Stage]:
+    """Coefficients after windows of each length, from the shortest to the whole run.
+
+    Args:
+        structure: of the law.
+        runs: its trajectories.
+        theta: coefficients to begin at.
+        shortest: duration of the first windows [time scales].
+        returning: whether displaced samples hold coefficients.
+        strongest: weight of these in the first windows.
+        ridge: weight of the squares of all coefficients.
+    """
+    back = None
+    if returning:
+        back = Returning.of(structure.motion, runs)
+    deviation = noise(runs)
+    noisy = deviation > NOISY
+    least = LEAST
+    if noisy:
+        # what noise leaves undetermined must not follow it
+        least = max(LEAST, OF_NOISE * deviation**2)
+    for k, (duration, length) in enumerate(lengths(runs, shortest)):
+        weight = max(strongest * FADING**k, least)
+        hold = Hold(back, weight, APART, ridge)
+        resolution, loose = FINE, noisy
+        if duration < ROUGH:
+            # in short windows free starts would explain what the law has to
+            resolution, loose = RESOLUTION, False
+        problem = shots(structure, runs, theta, length, hold, resolution, loose)
+        end = levenberg_marquardt(
+            problem.expanded(theta),
+            trials=TRIALS,
+            absolute=EXACT,
+            relative=SETTLED,
+            shrinkage=0.2,
+            largest=10.0,
+        )
+        theta = end.theta
+        yield Stage(duration, length, theta)
+
+
+def polished(
+    structure: Structure, runs: Runs, stage: Stage, ridge: float = 0.0, trials: int = POLISHING
+) -> Tensor:
+    """Coefficients that follow windows of the same length with steps whose own error is negligible.
+
+    Coefficients that were fitted with long steps make up for the error of these, and are off in a
+    rollout whose steps are short. What holds coefficients elsewhere is left out, because it biases
+    them, and data that are followed this closely determine them: so there is a fit without it where
+    steps were short enough, too.
+    """
+
+    def problem(resolution: float) -> Shots:
+        return shots(structure, runs, stage.theta, stage.length, Hold(ridge=ridge), resolution)
+
+    theta = stage.theta
+    finer = [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
+    k, fitted = 0, -1
+    while True:
+        while k < REFINED:
+            cost = finer[k].cost(theta)
+            of_finer = finer[k + 1].cost(theta)
+            if _alike(cost, of_finer):
+                break
+            k += 1
+        if k == fitted:
+            return theta
+        end = levenberg_marquardt(
+            finer[k].expanded(theta),
+            trials=trials,
+            absolute=ROUNDING / 10,
+            relative=CLOSE,
+            shrinkage=0.1,
+            largest=10.0,
+        )
+        theta = end.theta
+        fitted = k
+
+
+def _alike(cost: Tensor, finer: Tensor) -> bool:
+    """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
+    larger = torch.maximum(cost, finer)
+    return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)
