@@ -3,14 +3,15 @@
 Type checkers read this file, and `__init__.py` loads each name at its first use from where it says.
 """
 
+from romkit import assimilation as assimilation
 from romkit import bases as bases
+from romkit import branches as branches
 from romkit import broadcast as broadcast
 from romkit import certificates as certificates
 from romkit import data as data
 from romkit import ensemble as ensemble
 from romkit import errors as errors
 from romkit import explorer as explorer
-from romkit import inference as inference
 from romkit import integrators as integrators
 from romkit import laws as laws
 from romkit import learning as learning
@@ -25,15 +26,15 @@ from romkit import tasks as tasks
 from romkit import testing as testing
 from romkit import training as training
 from romkit import types as types
+from romkit.assimilation import Tracker as Tracker
+from romkit.assimilation import assimilate as assimilate
+from romkit.assimilation import calibrate as calibrate
+from romkit.assimilation import infer as infer
+from romkit.assimilation import sensors as sensors
 from romkit.bases import basis as basis
+from romkit.branches import continuation as continuation
+from romkit.branches import verify as verify
 from romkit.certificates import certify as certify
-from romkit.inference import Tracker as Tracker
-from romkit.inference import assimilate as assimilate
-from romkit.inference import calibrate as calibrate
-from romkit.inference import continuation as continuation
-from romkit.inference import infer as infer
-from romkit.inference import sensors as sensors
-from romkit.inference import verify as verify
 from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn

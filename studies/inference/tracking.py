@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.inference import Tracker
+from romkit.assimilation import Tracker
 from romkit.integrators import PetrovGalerkin
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96

@@ -121,7 +121,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.setattr(bounds, "POINTS", 1)
     monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
-    monkeypatch.setattr("romkit.inference.filter.RUNS", 8)
+    monkeypatch.setattr("romkit.assimilation.filter.RUNS", 8)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield

@@ -23,7 +23,7 @@ FLOORS = (
     {"models"},
     {"tasks"},
     {"verbs"},
-    {"inference"},
+    {"assimilation", "branches"},
     {"plotting"},
     {"learning"},
     {"explorer"},

@@ -11,9 +11,9 @@ from scipy.integrate import solve_ivp
 from scipy.special import ellipk
 
 import romkit
+from romkit.branches import verification
 from romkit.data import ContextParameter
 from romkit.errors import ExtrapolationWarning, InputError
-from romkit.inference import verification
 from romkit.integrators import LSPG, Galerkin
 from romkit.laws import SINDy
 from romkit.projections import stack

@@ -13,18 +13,8 @@ from annotated_types import Ge
 from numpy.random import Generator
 from torch import Tensor
 
-from romkit.core import checks, runtime
-from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
-from romkit.core.errors import InputError
-from romkit.core.types import Array, Names
-from romkit.data import even_step
-from romkit.data.contexts import context_array
-from romkit.data.spelling import by_full_names
-from romkit.data.trajectories import Trajectories
-from romkit.data.units import Units
-from romkit.engine.threads import one_thread
-from romkit.inference.calibrating import noises_of
-from romkit.inference.members import (
+from romkit.assimilation.calibrating import noises_of
+from romkit.assimilation.members import (
     TESTS,
     Setup,
     State,
@@ -37,10 +27,20 @@ from romkit.inference.members import (
     revive,
     widen,
 )
-from romkit.inference.models import model_of
-from romkit.inference.noisy import Exact, Noisy, forecasting
-from romkit.inference.observations import Sensors, names_of, rows_of, units_of
+from romkit.assimilation.noisy import Exact, Noisy, forecasting
+from romkit.assimilation.observations import Sensors, names_of, rows_of, units_of
+from romkit.core import checks, runtime
+from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
+from romkit.core.errors import InputError
+from romkit.core.types import Array, Names
+from romkit.data import even_step
+from romkit.data.contexts import context_array
+from romkit.data.spelling import by_full_names
+from romkit.data.trajectories import Trajectories
+from romkit.data.units import Units
+from romkit.engine.threads import one_thread
 from romkit.models import Dynamics
+from romkit.models.fields import model_of
 from romkit.projections import Projection
 from romkit.systems import System
 

@@ -12,9 +12,9 @@ from scipy.linalg import qr
 from scipy.optimize import least_squares
 
 import romkit
+from romkit.assimilation.prediction import Prediction
 from romkit.broadcast import align, matmul
 from romkit.data import ContextParameter
-from romkit.inference.prediction import Prediction
 from romkit.integrators import Galerkin
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.solvers import RK4
@@ -235,8 +235,8 @@ def test_a_trajectory_does_not_depend_on_its_neighbours(plane):
 @pytest.fixture
 def rough(monkeypatch):
     """Few trials of estimates and few sensitivities, where neither is the question."""
-    monkeypatch.setattr("romkit.inference.calibration.FOLDS", 2)
-    monkeypatch.setattr("romkit.inference.placement.SAMPLES", 8)
+    monkeypatch.setattr("romkit.assimilation.calibration.FOLDS", 2)
+    monkeypatch.setattr("romkit.assimilation.placement.SAMPLES", 8)
 
 
 WAVE = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 2)))[0]

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.branches.arclength import Branch, Point
+from romkit.branches.equations import Equations, Orbits
+from romkit.branches.line import Line
+from romkit.branches.switching import crossing, doubled, hopf, leaving, of_orbits
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.inference.arclength import Branch, Point
-from romkit.inference.equations import Equations, Orbits
-from romkit.inference.line import Line
-from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
 
 RETURNS, CLOSED = 6, 1e-6
 """Newton steps to the time after which a state comes back, and its distance, relative to its size,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core.types import Array, Field
 from romkit.engine.threads import one_thread
-from romkit.inference.models import Model
+from romkit.models.fields import Model
 from romkit.models.flow import Flow
 from romkit.solvers import RK4
 from romkit.solvers.base import Run, scored

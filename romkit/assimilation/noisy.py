@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core import runtime
 from romkit.core.types import Array
 from romkit.engine import RungeKutta, compiled_if
-from romkit.inference.models import FullModel, LatentModel, Model
+from romkit.models.fields import FullModel, LatentModel, Model
 from romkit.solvers import RK4, checked_step
 from romkit.solvers.base import Run
 

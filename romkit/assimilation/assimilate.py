@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from romkit.assimilation.filter import Tracker
+from romkit.assimilation.observations import Observations
 from romkit.core import runtime
 from romkit.core.boundary import Numbers, Part, validated
 from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array
-from romkit.inference.filter import Tracker
-from romkit.inference.observations import Observations
 from romkit.projections import Projection
 from romkit.systems import System
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.assimilation.leastsquares import LeastSquares
+from romkit.assimilation.modelerror import ModelError, Weight, rows_of_trajectories
+from romkit.assimilation.observations import Observations
+from romkit.assimilation.prediction import Prediction
 from romkit.core import runtime, tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.data.spelling import known_name
-from romkit.inference.leastsquares import LeastSquares
-from romkit.inference.modelerror import ModelError, Weight, rows_of_trajectories
-from romkit.inference.observations import Observations
-from romkit.inference.prediction import Prediction
 from romkit.models import Dynamics
 
 ROUNDS = (10, 1, 1)

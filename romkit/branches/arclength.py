@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from romkit.branches.equations import TINY, Equations
 from romkit.core.types import Array
-from romkit.inference.equations import TINY, Equations
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of

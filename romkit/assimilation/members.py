@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator
 
+from romkit.assimilation.noisy import Exact, Noisy
 from romkit.core.types import Array
-from romkit.inference.noisy import Exact, Noisy
 
 ANALOGUES = 0.05
 """Share of the training states, those nearest to the first observation, that members start from."""

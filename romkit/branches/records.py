@@ -6,9 +6,9 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.branches.arclength import Point
+from romkit.branches.line import Line
 from romkit.core.types import Array
-from romkit.inference.arclength import Point
-from romkit.inference.line import Line
 
 
 class Special(NamedTuple):

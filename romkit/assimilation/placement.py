@@ -6,15 +6,15 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.assimilation.calibrating import noises_of, training_samples
+from romkit.assimilation.calibration import KNOWN
+from romkit.assimilation.observations import rows_of
+from romkit.assimilation.prediction import Prediction, with_derivatives
 from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Numbers, Positive, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.engine import Engine
-from romkit.inference.calibrating import noises_of, training_samples
-from romkit.inference.calibration import KNOWN
-from romkit.inference.observations import rows_of
-from romkit.inference.prediction import Prediction, with_derivatives
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from romkit.branches.arclength import Branch, Point
+from romkit.branches.equations import Equilibria
 from romkit.core.types import Array
-from romkit.inference.arclength import Branch, Point
-from romkit.inference.equations import Equilibria
 
 HALVINGS = 8
 """Times that an amplitude is halved where no solution is found."""

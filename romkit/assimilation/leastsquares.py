@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from romkit.assimilation.modelerror import Weight
+from romkit.assimilation.prediction import Prediction, with_derivatives
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.core.types import Pair
-from romkit.inference.modelerror import Weight
-from romkit.inference.prediction import Prediction, with_derivatives
 
 RIDGE = 1e-12
 """Share of the largest diagonal entry that is added to all, for directions that nothing determines."""

@@ -7,15 +7,15 @@ import torch
 import xarray as xr
 from scipy.optimize import NoConvergence, newton_krylov
 
+from romkit.branches.arclength import ACCURACY, Branch
+from romkit.branches.equations import Equilibria
+from romkit.branches.line import Line
 from romkit.core import runtime
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.engine.threads import one_thread
-from romkit.inference.arclength import ACCURACY, Branch
-from romkit.inference.equations import Equilibria
-from romkit.inference.line import Line
-from romkit.inference.models import FullModel
+from romkit.models.fields import FullModel
 from romkit.systems import System
 
 DENSE = 600

@@ -12,11 +12,11 @@ import xarray as xr
 from scipy.linalg import expm
 
 import romkit
+from romkit.assimilation.noisy import Noisy
 from romkit.data import ContextParameter
 from romkit.errors import DataWarning, InputError
-from romkit.inference.models import LatentModel
-from romkit.inference.noisy import Noisy
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
+from romkit.models.fields import LatentModel
 from romkit.systems import Lorenz96, System
 from tests.refusals import refused
 
@@ -179,7 +179,7 @@ def tracker(waves):
     training trajectory gives its limits.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("romkit.inference.filter.RUNS", 1)
+        patch.setattr("romkit.assimilation.filter.RUNS", 1)
         return romkit.Tracker(
             romkit.load("flow-lorenz96"), noise=0.075, training=waves, dynamics=PetrovGalerkin(), system=Lorenz96(),
             sensors=[0, 7, 11, 16, 26, 31], drift=5e-4,
@@ -435,7 +435,7 @@ def test_a_labelled_observation_goes_by_its_names(tracker, order):
 
 
 def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed, monkeypatch):
-    monkeypatch.setattr("romkit.inference.filter.RUNS", 1)  # limits are not the question
+    monkeypatch.setattr("romkit.assimilation.filter.RUNS", 1)  # limits are not the question
     seen, few = observed(), pushed.isel(trajectory=[0, 2, 4, 6])
     given = {"noise": NOISE, "training": few, "sensors": ["x"], "members": 8, "window": 5}
     tests = {"false_alarms": 0.05, "interval": EVERY}

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.branches.arclength import Branch
+from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits
+from romkit.branches.flow import TimeMap
+from romkit.branches.forcing import depends_on_time, period_of_force, probes
 from romkit.core.types import Array, Field
 from romkit.data import Contexts
-from romkit.inference.arclength import Branch
-from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits
-from romkit.inference.flow import TimeMap
-from romkit.inference.forcing import depends_on_time, period_of_force, probes
-from romkit.inference.models import Model
+from romkit.models.fields import Model
 
 PLACES = (0.0, 0.37, 1.0)
 """Places in the range of the parameter where a field is asked for its force."""

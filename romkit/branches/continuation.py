@@ -6,17 +6,17 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.branches.arclength import Point
+from romkit.branches.equations import NEUTRAL
+from romkit.branches.line import Line
+from romkit.branches.records import Special, dataset_of
+from romkit.branches.starts import first_of_branch, first_of_state
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data.spelling import by_full_names
-from romkit.inference.arclength import Point
-from romkit.inference.equations import NEUTRAL
-from romkit.inference.line import Line
-from romkit.inference.models import model_of
-from romkit.inference.records import Special, dataset_of
-from romkit.inference.starts import first_of_branch, first_of_state
 from romkit.models import Dynamics
+from romkit.models.fields import model_of
 from romkit.projections import Projection
 from romkit.systems import System
 

@@ -1,4 +1,4 @@
-"""Full and reduced models as first-order fields, as continuation and filters see them."""
+"""Full and reduced models as first-order fields, as branches and filters see them."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Field
-from romkit.models import Dynamics, ReducedModel, check_field
+from romkit.models.match import Dynamics, check_field
+from romkit.models.reduced import ReducedModel
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import Solver

@@ -9,12 +9,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.assimilation.calibrating import calibrate
+from romkit.assimilation.calibration import Calibration, Estimates, samples_of
+from romkit.assimilation.observations import Observations
 from romkit.core.boundary import Count, Numbers, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.engine import Engine
-from romkit.inference.calibrating import calibrate
-from romkit.inference.calibration import Calibration, Estimates, samples_of
-from romkit.inference.observations import Observations
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver

@@ -7,16 +7,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.assimilation.calibration import KNOWN, SAMPLES, Calibration, samples_of
+from romkit.assimilation.leastsquares import LeastSquares
+from romkit.assimilation.modelerror import ModelError, Weight
+from romkit.assimilation.observations import Observations
+from romkit.assimilation.prediction import Prediction
 from romkit.core import tensors
 from romkit.core.boundary import Count, Numbers, Positive, validated
 from romkit.core.errors import InputError
 from romkit.data.trajectories import Trajectories
 from romkit.engine import Engine
-from romkit.inference.calibration import KNOWN, SAMPLES, Calibration, samples_of
-from romkit.inference.leastsquares import LeastSquares
-from romkit.inference.modelerror import ModelError, Weight
-from romkit.inference.observations import Observations
-from romkit.inference.prediction import Prediction
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver
