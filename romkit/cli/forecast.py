@@ -114,7 +114,7 @@ def _with_first_state(
     """
     import xarray as xr
 
-    from romkit.data import first_states
+    from romkit.readers import first_states
 
     is_file = inputs.is_path(sources[0]) or is_pattern(sources[0])
     if inputs.is_system(sources) or not is_file:

@@ -146,7 +146,7 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Runs in files, joined where there are several; warns of those that blew up."""
     from romkit.data.extremes import warn_of_extremes
     from romkit.data.schema import DIMS
-    from romkit.data.several import joined_runs
+    from romkit.readers.several import joined_runs
 
     if isinstance(sources, str):
         sources = [sources]
@@ -167,7 +167,7 @@ def read_with_parameters(
     sources: str | Path | Sequence[str],
 ) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
     """Tables or netCDF files, and the parameters in the names of the files, None without any."""
-    from romkit.data.several import read_runs
+    from romkit.readers.several import read_runs
 
     if isinstance(sources, str | Path):
         sources = [str(sources)]

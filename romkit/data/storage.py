@@ -20,7 +20,6 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
-from romkit.data.axes import with_named_axes
 from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, engine_of, seal_of
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
@@ -36,6 +35,9 @@ OWN_NAMES = "own_names"
 
 WITHOUT_NAMES = {"phony_dims": "access"}
 """Setting of h5netcdf by which it reads arrays whose axes have no names."""
+
+WITHOUT_NAME = "phony_dim_"
+"""Beginning of the names that h5netcdf gives to axes without a name."""
 
 DEDALUS = {"/scales", "/tasks"}
 """Groups of the files of Dedalus."""
@@ -134,17 +136,43 @@ def open_dataset(path: FilePath, *, group: str | None = None) -> xr.Dataset:
         raise FileError(
             path, problem=f"cannot be read ({reason(error)})", fix="check its permissions"
         ) from error
-    return _loaded(path, content, file, group)
+    data = loaded(path, content, file, group)
+    _check_axes(path, data)
+    return data
 
 
 def dataset_of_bytes(content: bytes, name: str) -> xr.Dataset:
-    """`open_dataset` of the content of a file that is called `name`, an upload say."""
-    return _loaded(name, content, io.BytesIO(content), None)
+    """Read the content of a file that is called `name`, an upload say, as `open_dataset` does."""
+    data = loaded(name, content, io.BytesIO(content), None)
+    _check_axes(name, data)
+    return data
 
 
-def _loaded(
+def _check_axes(name: object, data: xr.Dataset) -> None:
+    """Raise where axes have no names, as in HDF5 files that are not netCDF."""
+    nameless = [dim for dim in data.dims if str(dim).startswith(WITHOUT_NAME)]
+    if nameless:
+        raise FileError(
+            name,
+            problem="has axes without names",
+            fix="romkit.open(path) names them where an array of times is as long as the first axes",
+        )
+
+
+def loaded(
     name: object, content: bytes, source: Path | io.BytesIO, group: str | None
 ) -> xr.Dataset:
+    """Read a netCDF file whose axes may have no names; these begin by `WITHOUT_NAME`.
+
+    Args:
+        name: of the file, for errors.
+        content: its bytes.
+        source: the file, or its bytes as a stream.
+        group: that holds the data.
+
+    Raises:
+        FileError: it is damaged, no netCDF, or takes numbers from other files.
+    """
     engine = engine_of(name, content)
     check_seal(name, content)
     try:
@@ -157,7 +185,6 @@ def _loaded(
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
                 data.load()
-                data = with_named_axes(name, data)
     except FileError:
         raise
     except Exception as error:  # HDF5 and xarray raise nearly anything on damaged files of others

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from romkit.core.errors import FileError
 from romkit.core.files import reason
-from romkit.data.ways import WAYS
 
 SEAL = b"\nromkit sha256 "
 ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
@@ -80,10 +79,6 @@ def engine_of(name: object, start: bytes) -> str:
     fix = "give a file by romkit.data.save_dataset or xarray's to_netcdf"
     if start:
         problem = "is not a netCDF file, or its first bytes are damaged"
-    ending = os.path.splitext(str(name))[1].lower()
-    if start and ending in WAYS:
-        problem = f"is not read as {ending}"
-        fix = WAYS[ending]
     if start.startswith(MATLAB):
         problem = "is a file of MATLAB"
         fix = "read it by scipy.io.loadmat, or by h5py if it is of version 7.3"

@@ -11,14 +11,15 @@ import xarray as xr
 from bokeh.models import NumericInput, TextInput
 
 from romkit.core.errors import RomkitError
-from romkit.data import describe, fields, save_dataset
-from romkit.data.arrays import from_arrays
-from romkit.data.formats import read_table
-from romkit.data.several import joined_runs
+from romkit.data import fields, save_dataset
 from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.text import of_error, text
 from romkit.learning import Learned, learn
 from romkit.learning.words import HEADLINE
+from romkit.readers.arrays import from_arrays
+from romkit.readers.describe import describe
+from romkit.readers.formats import read_table
+from romkit.readers.several import joined_runs
 
 WIDTH = 260
 """Width of a setting [pixels]."""

@@ -14,8 +14,8 @@ from romkit.core.types import Array
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
 from romkit.data.extremes import warn_of_extremes
 from romkit.data.schema import complete
-from romkit.data.several import read_runs
 from romkit.learning.contexts import contexts_of
+from romkit.readers.several import read_runs
 
 OWN_TIMES = 1.5
 """Interval between the samples of a run, in that of all runs together, from which on runs have times

@@ -12,7 +12,6 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts, Layout, fields
 from romkit.data.controls import given_control, inputs_in_units
-from romkit.data.first_states import of_rows
 from romkit.data.trajectories import check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
@@ -20,6 +19,7 @@ from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
 from romkit.models.distant_start import warn_of_distant_start
 from romkit.models.record import counted_from_start
 from romkit.projections import Projection
+from romkit.readers.first_states import of_rows
 from romkit.solvers import Solver
 from romkit.systems import System
 from romkit.verbs.follow import to_tolerance

@@ -14,15 +14,15 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
-from romkit.data.formats import is_table, joined_tables
-from romkit.data.probes import is_probes
-from romkit.data.several import dimension_of_runs, opened
-from romkit.data.snapshot_files import without_time
-from romkit.data.tables import of_table
 from romkit.integrators import LearnedField
 from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
+from romkit.readers.formats import is_table, joined_tables
+from romkit.readers.probes import is_probes
+from romkit.readers.several import dimension_of_runs, opened
+from romkit.readers.snapshot_files import without_time
+from romkit.readers.tables import of_table
 
 
 @validated

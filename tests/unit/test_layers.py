@@ -17,8 +17,10 @@ FLOORS = (
     {"engine", "data"},
     {"solvers", "bases"},
     {"projections"},
+    {"readers"},
     {"systems", "metrics"},
     {"certificates", "integrators"},
+    {"laws"},
     {"training", "testing"},
     {"models"},
     {"tasks"},
@@ -32,6 +34,10 @@ FLOORS = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 FACE = {"broadcast", "ensemble", "errors", "presets", "problem", "types"}
 """Public files that only name what stands in rooms; no room imports them."""
+UPWARD = {"data/__init__.py imports readers"}
+"""Public names of `romkit.data` that stand in the readers, for type checkers; at run time they are
+looked up at their first use.
+"""
 HEAVY = {"mujoco", "geoopt", "torchdiffeq", "pysindy", "cvxpy", "matplotlib", "sklearn"}
 
 
@@ -79,13 +85,13 @@ def test_every_room_has_a_floor_and_imports_run_one_way():
     assert {room(file) for file in files()} == set(FLOOR), (
         "put the new room into FLOORS and docs/design.md"
     )
-    wrong = [
+    wrong = {
         f"{file.relative_to(ROOT)} imports {used}"
         for file in files()
         for used in rooms_used(file)
         if used != room(file) and FLOOR[used] >= FLOOR[room(file)]
-    ]
-    assert not wrong
+    }
+    assert wrong == UPWARD
 
 
 def test_files_of_the_face_import_and_list_names():

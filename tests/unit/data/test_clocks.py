@@ -6,7 +6,7 @@ import xarray as xr
 
 from romkit.data import describe, even_step, fields, from_arrays
 from tests.refusals import refused
-from tests.unit.data.test_roles import said
+from tests.unit.readers.test_roles import said
 
 TIME = 0.1 * np.arange(40)
 

@@ -1,0 +1,1 @@
+"""Readers: files and habits of others, in the schema of `romkit.data`."""

@@ -1,0 +1,115 @@
+"""Files that hold arrays by name, without names of their axes: NumPy's .npz, and MATLAB's .mat."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from romkit.core.errors import FileError
+from romkit.core.files import existing, reason
+from romkit.core.types import Array
+from romkit.data.storage import WITHOUT_NAME
+from romkit.readers.axes import CLOCKS, with_named_axes
+
+ENDINGS = (".npz", ".mat")
+
+HDF5_IN_MATLAB = b"MATLAB 7.3"
+"""First bytes of files of MATLAB that are HDF5."""
+
+OF_VERSION_73 = (
+    "read it by h5py, which has axes in reverse order: with h5py.File(path) as file: "
+    "x = file['x'][:].T; then romkit.data.from_arrays(runs, times, context={...})"
+)
+OF_ARRAYS = (
+    "call the array of times so, or give romkit.data.from_arrays([run, ...], times, "
+    "context={'Re': [...]})"
+)
+MODELICA = "Aclass"
+"""Matrix that all results of Dymola and OpenModelica have."""
+
+OF_MODELICA = (
+    "reader = buildingspy.io.outputfile.Reader(path, 'dymola'); t, x = reader.values('x'); then "
+    "romkit.data.from_arrays(runs, times, context={...})"
+)
+OF_STRUCTS = "make a table of its entries, romkit.learn(table, ...): the lines are in the guide, Your own data"
+
+
+def is_container(path: Path) -> bool:
+    """Whether a file holds arrays by name, by the ending of its name."""
+    return path.suffix.lower() in ENDINGS
+
+
+def read_container(path: Path) -> xr.Dataset:
+    """The arrays of a file, along the times that one of them holds; single numbers are attributes.
+
+    Raises:
+        FileError: no such file, entries that are no arrays of numbers, or no times.
+    """
+    arrays, numbers = {}, {}
+    for name, values in _entries(existing(path)).items():
+        if values.dtype.kind not in "iufbc":
+            continue
+        if values.size == 1 and name not in CLOCKS:
+            numbers[name] = values.reshape(-1)[0].item()
+        else:
+            arrays[name] = values
+    if not arrays:
+        raise FileError(path, problem="holds no arrays of numbers", fix=OF_STRUCTS)
+    return with_named_axes(path, _without_names(arrays).assign_attrs(numbers), OF_ARRAYS)
+
+
+def _entries(file: Path) -> Mapping[str, Array]:
+    """Arrays by name.
+
+    Raises:
+        FileError: the file is damaged, or holds objects, cells or structs.
+    """
+    try:
+        if file.suffix.lower() == ".npz":
+            with np.load(file, allow_pickle=False) as archive:
+                entries = {name: archive[name] for name in archive.files}
+        else:
+            entries = _of_matlab(file)
+    except FileError:
+        raise
+    except (ValueError, OSError, zipfile.BadZipFile, NotImplementedError, TypeError) as error:
+        fix = "check that it was written to its end"
+        if "pickle" in str(error):
+            # what was pickled can run code
+            fix = "load it yourself, and give romkit.data.from_arrays(runs, times, context={...})"
+        raise FileError(file, problem=f"cannot be read ({reason(error)})", fix=fix) from error
+    for name, values in entries.items():
+        if values.dtype.kind in "OV":
+            raise FileError(file, problem=f"holds {name}, a struct or cell array", fix=OF_STRUCTS)
+    return entries
+
+
+def _of_matlab(file: Path) -> dict[str, Array]:
+    """Variables of a file of MATLAB, without the second axis of columns."""
+    from scipy.io import loadmat  # slow to import, and seldom needed
+
+    with file.open("rb") as stream:
+        if stream.read(len(HDF5_IN_MATLAB)) == HDF5_IN_MATLAB:
+            raise FileError(file, problem="is a file of MATLAB 7.3", fix=OF_VERSION_73)
+    entries = loadmat(file)
+    if MODELICA in entries:
+        raise FileError(file, problem="is a result of Modelica", fix=OF_MODELICA)
+    arrays = {}
+    for name, values in entries.items():
+        if name.startswith("__") or not isinstance(values, np.ndarray):
+            continue
+        # MATLAB has no arrays of one axis
+        is_row_or_column = values.ndim == 2 and 1 in values.shape
+        arrays[name] = values.reshape(-1) if is_row_or_column else values
+    return arrays
+
+
+def _without_names(arrays: Mapping[str, Array]) -> xr.Dataset:
+    """A dataset whose axes are called as h5netcdf calls those without a name."""
+    variables = {}
+    for name, values in arrays.items():
+        dims = [f"{WITHOUT_NAME}{name}_{place}" for place in range(values.ndim)]
+        variables[name] = (dims, values)
+    return xr.Dataset(variables)

@@ -1,0 +1,303 @@
+"""Data of others in the schema of romkit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from romkit.core import checks
+from romkit.core.boundary import validated
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array, Names
+from romkit.data.context import ROLE
+from romkit.data.controls import BETWEEN, INPUT_UNITS
+from romkit.data.extremes import warn_of_extremes
+from romkit.data.layout import AXIS, Layout, layout_of
+from romkit.data.names import TIMES, unit_of
+from romkit.data.schema import DIMS, MIXED, check_states
+from romkit.data.summary import summary
+from romkit.readers.dates import digits_of_dates
+from romkit.readers.described_context import with_context
+from romkit.readers.names import columns_of_runs
+from romkit.readers.numbers import decoded
+from romkit.readers.roles import (
+    LEAD,
+    Declared,
+    Roles,
+    along_runs_and_time,
+    refuse_unlike,
+    roles_of,
+)
+from romkit.readers.tables import of_table
+
+
+@validated
+def describe(
+    data: xr.Dataset | xr.DataArray | pd.DataFrame,
+    *,
+    context: Sequence[str] | None = None,
+    state: Sequence[str] | None = None,
+    control: Sequence[str] = (),
+    velocity: Sequence[str] | None = None,
+    acceleration: Sequence[str] | None = None,
+    trajectory: str | None = None,
+    time: str | None = None,
+) -> xr.Dataset:
+    """Data of any origin in romkit's schema; prints what was taken as what, and what was left out.
+
+    Args:
+        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one
+            variable; a table of pandas has a row for each time of each run, with further dimensions
+            in its index, `table.set_index(["run", "t", "x"])`. Cells that are always NaN, land and
+            solids, are no part of the state.
+        context: names of the context parameters: coordinates or variables, whole numbers or not,
+            one for each trajectory or varying along it; dimensions (`Re` of `u(Re, time, x)`), of
+            which each value is a trajectory; or attributes, for all trajectories. By default every
+            coordinate of numbers along the trajectories.
+        state: names of the variables of the state, with any further dimensions (`u(..., y, x)` and
+            `v(..., y, x)`); by default every floating-point variable along time that describes no
+            other, as bounds do, or the whole numbers where there is none.
+        control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
+            Their attribute `between`, "held" or "linear" for all, says how they are between samples.
+        velocity: names of the derivatives, in the order of the state; by default the variable
+            `velocity`, if the difference quotients of the state agree with it. Without, velocities
+            are estimated where they are needed.
+        acceleration: the same of the second derivatives; without, laws are of first order.
+        trajectory: the dimension, or column, of the trajectories; by default one of that name, or
+            of `run`, `case`, `member`, `realization`, `simulation`, `experiment`, and that of the
+            context.
+        time: the dimension, coordinate or column of time; by default "time" or "t". Times (run,
+            step) are those of each run. Runs that start at different times are counted each from
+            its start.
+
+    Returns:
+        `state`, perhaps `velocity`, `acceleration` and `control`, each (trajectory, time, ...), the
+        context declared. `romkit.forecast` returns the variables in their own dimensions, and
+        `romkit.data.fields` gives them back to any other result. NaN means missing, and stays.
+
+    Warns:
+        DataWarning: a role was guessed, a variable is left out, or times were changed.
+
+    Raises:
+        InputError: a name that is not there, data that cannot be used, or a context with one value
+            in several runs.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> u = xr.DataArray(np.random.default_rng(0).normal(size=(3, 20, 8)), dims=("Re", "t", "x"), name="u")
+        >>> data = romkit.data.describe(u.assign_coords(Re=[50, 80, 100], t=0.1 * np.arange(20)), context=["Re"])
+        trajectories  3 of up to 20 samples, n = 8
+        state         u (x 8), float64
+        context       Re 50 ... 100 (whole numbers)
+        time          0 ... 1.9, every 0.1
+        velocity      none; estimated where it is needed
+        >>> data.state.dims
+        ('trajectory', 'time', 'component')
+    """
+    declared = Declared(
+        context=_names(context),
+        state=_names(state),
+        control=tuple(control),
+        velocity=_names(velocity),
+        acceleration=_names(acceleration),
+        trajectory=trajectory,
+        time=time,
+    )
+    source, declared, notes = _dataset(data, declared)
+    declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
+    # before roles are looked for: packed counts are whole numbers, and would be no states
+    source, unpacked = decoded(source)
+    aligned, roles = roles_of(source, declared)
+    described = _in_schema(aligned, roles)
+    described, names, guesses = with_context(described, aligned, roles)
+    described.attrs["ignored"] = _ignored(source, described, roles, names)
+    check_states(described)
+    doubts = _doubtful_times(described)
+    notes = [*notes, *unpacked, *roles.notes, *guesses, *doubts]
+    # who names the states knows what is left out
+    if roles.left_out and declared.state is None:
+        words = [f"{name} ({text})" for name, text in roles.left_out.items()]
+        notes.append(f"left out: {', '.join(words)}")
+    for note in notes:
+        warn(note, DataWarning)
+    warn_of_extremes(described)
+    print(summary(described))
+    return described
+
+
+def _doubtful_times(described: xr.Dataset) -> list[str]:
+    """A warning where numbers that are taken for times are the digits of dates."""
+    times = described["time"].values
+    form = digits_of_dates(times)
+    if form is None:
+        return []
+    how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
+    return [f"times like {times[0]:08.0f} are taken for numbers; {how}"]
+
+
+def _names(names: Sequence[str] | None) -> Names | None:
+    return None if names is None else tuple(names)
+
+
+def _dataset(
+    data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared
+) -> tuple[xr.Dataset, Declared, list[str]]:
+    """The data as a dataset, roles that are known by now, and sentences for warnings."""
+    if isinstance(data, xr.DataArray):
+        return data.to_dataset(name=str(data.name or "state")), declared, []
+    if isinstance(data, xr.Dataset):
+        return data, declared, []
+    declared = declared.in_full([*data.columns, *data.index.names])
+    context = declared.context
+    if context is None:
+        context = ()
+    run = declared.trajectory
+    source, time, notes = of_table(data, context, run, declared.time)
+    if run not in source.dims:
+        # a column `run id` is none of the usual names of dimensions
+        columns = columns_of_runs(map(str, source.dims))
+        run = columns[0] if columns else None
+    return source, replace(declared, time=time, trajectory=run), notes
+
+
+def _ignored(
+    source: xr.Dataset, described: xr.Dataset, roles: Roles, context: Sequence[str]
+) -> str:
+    """Variables that have no role, as text."""
+    used = {*roles.states, *roles.controls, *context, *source.dims, roles.time}
+    used.update(described.variables, layout_of(described).coords)
+    for names in roles.rates.values():
+        used.update(names)
+    words = []
+    for name, values in source.variables.items():
+        if name not in used:
+            words.append(_ignored_in_words(str(name), values, roles))
+    # labels along the runs stay with the data, and are no context
+    for name, values in described.coords.items():
+        is_label = values.attrs.get(ROLE) == "label" and name in source.variables
+        if is_label and name not in roles.runs:
+            words.append(str(name))
+    return ", ".join(dict.fromkeys(words))
+
+
+def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
+    if name in roles.left_out:
+        return f"{name} ({roles.left_out[name]})"
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        return name
+    (dim,) = values.dims
+    if dim in TIMES:
+        return name
+    return f"{name} (along {dim}; if it is a parameter, name it as the context)"
+
+
+def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
+    """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
+    wide = [*roles.states, *roles.controls]
+    for names in roles.rates.values():
+        wide += names
+    data = along_runs_and_time(data, wide)
+    layout = Layout.of(data, roles.states, LEAD)
+    time_units = unit_of(data["time"])
+    layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
+    coords, about = _labels(data, layout)
+    variables = {"state": (DIMS, layout.gather(data, LEAD), about)}
+    for rate, names in roles.rates.items():
+        variables[rate] = (DIMS, _gathered_like(data, layout, names, rate))
+    if roles.controls:
+        coords["input"], variables["control"] = _inputs(data, roles.controls)
+        units = Layout.of(data, roles.controls, LEAD).units
+        if len(set(units)) > 1:
+            coords[INPUT_UNITS] = ("input", list(units))
+    described = xr.Dataset(variables, coords, dict(data.attrs))
+    if not layout.is_plain:
+        return described.assign_attrs(layout=layout.to_json())
+    labels = {name: coord for name, coord in data.coords.items() if coord.dims == (AXIS,)}
+    return described.assign_coords(labels)
+
+
+def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[str, str]]:
+    """Coordinates of time and components, and attributes of the state: its unit."""
+    time = data["time"]
+    times = time.values.astype(np.float64)
+    about_time = {"units": layout.time_units, **time.attrs}
+    coords = {
+        "time": ("time", times, about_time),
+        AXIS: (AXIS, list(layout.names)),
+    }
+    units = set(layout.units)
+    if len(units) > 1:
+        coords["component_units"] = (AXIS, list(layout.units))
+        return coords, {"units": MIXED}
+    about = {}
+    if any(units):
+        about["units"] = units.pop()
+    return coords, about
+
+
+def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> Array:
+    """Rates (trajectories, times, n) in the order of the components of the states.
+
+    Raises:
+        InputError: variables of other sizes.
+    """
+    of_rates = Layout.of(data, names, LEAD).variables
+    shapes = [variable.shape for variable in layout.variables]
+    if [variable.shape for variable in of_rates] != shapes:
+        states = [variable.name for variable in layout.variables]
+        refuse_unlike(states, names, rate)
+    like = []
+    for variable, name in zip(layout.variables, names, strict=True):
+        # the unit of a rate is not that of the state
+        like.append(replace(variable, name=name, units=""))
+    return replace(layout, variables=tuple(like)).gather(data, LEAD)
+
+
+def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
+    """The coordinate of the inputs and their values (trajectories, times, q)."""
+    layout = Layout.of(data, names, LEAD)
+    # an input that is never known is refused later, and must not be left out as land is
+    variables = tuple(replace(variable, mask="") for variable in layout.variables)
+    layout = replace(layout, variables=variables)
+    labels = list(layout.names)
+    if list(names) == ["control"] and "input" in data.coords:
+        labels = [str(label) for label in data["input"].values]
+    values = layout.gather(data, LEAD).astype(np.float64)
+    control = ((*LEAD, "input"), values, _about_inputs(data, names))
+    return ("input", labels), control
+
+
+def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
+    """Course of inputs between samples, and their unit, as far as the data say."""
+    about = {}
+    between = _rule_between(data, names)
+    if between is not None:
+        about["between"] = between
+    units = {unit_of(data[name]) for name in names}
+    if len(units) == 1 and "" not in units:
+        about["units"] = units.pop()
+    return about
+
+
+def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
+    """The attribute `between` of all inputs, None where they have none.
+
+    Raises:
+        InputError: some are held and others straight lines, or some say nothing.
+    """
+    rules = [data[name].attrs.get("between") for name in names]
+    for rule in rules:
+        if rule is not None:
+            checks.one_of("between", rule, BETWEEN)
+    if len(set(rules)) > 1:  # a law knows one rule for all of its inputs
+        raise InputError(
+            "control",
+            expected="one rule between samples",
+            got=", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True)),
+            fix="give all the attribute between='held', and to smooth ones their means over each interval",
+        )
+    return rules[0]

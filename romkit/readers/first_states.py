@@ -1,0 +1,44 @@
+"""First states for a model in tables of the form of its runs, perhaps without a time."""
+
+import pandas as pd
+import xarray as xr
+
+from romkit.data.layout import Layout
+from romkit.readers.names import columns_of_runs
+from romkit.readers.places import NUMBER_OF_PLACE
+from romkit.readers.sheets import RUN
+from romkit.readers.tables import time_among_columns
+
+
+def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+    """A table whose index is those dimensions of a model that it has as columns.
+
+    Where places are but numbered, they are the rows.
+    """
+    dims: list[str] = []
+    for variable in layout.variables:
+        dims += [dim for dim in variable.dims if dim not in dims]
+    if dims == [NUMBER_OF_PLACE] and NUMBER_OF_PLACE not in table and len(table) == layout.size:
+        table = table.assign(**{NUMBER_OF_PLACE: range(len(table))})
+    places = [dim for dim in dims if dim in table.columns]
+    return table.set_index(places) if places else table
+
+
+def with_time(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with a time, which is zero where it had none; then each row is a run, but for places
+    in the index.
+    """
+    time, _ = time_among_columns(table)
+    if time is not None:
+        return table
+    has_places = table.index.names != [None]
+    has_runs = bool(columns_of_runs(map(str, table.columns)))
+    if not has_places and not has_runs:
+        table = table.assign(**{RUN: range(len(table))})
+    return table.assign(time=0.0)
+
+
+def of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
+    """The columns of a table that are variables of the state, along its rows, or along places."""
+    names = [variable.name for variable in layout.variables if variable.name in rows.columns]
+    return with_places(rows, layout)[names].astype(float).to_xarray()

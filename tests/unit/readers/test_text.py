@@ -1,0 +1,196 @@
+"""Habits of text files: rows of names and units, comments, exponents, commas, compression."""
+
+import gzip
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import romkit
+from romkit.data import describe
+from romkit.errors import DataWarning, FileError
+from romkit.readers.formats import read_table
+from tests.refusals import refused
+from tests.unit.readers.test_roles import said
+
+TIME = 0.25 * np.arange(12)
+A, B = np.sin(TIME).round(6), (2e3 * np.cos(TIME)).round(3)
+
+
+def rows(separator=",", form="{:.6f}", decimal="."):
+    lines = []
+    for values in zip(TIME, A, B, strict=True):
+        line = separator.join(form.format(value) for value in values)
+        lines.append(line.replace(".", decimal) if decimal != "." else line)
+    return "\n".join(lines) + "\n"
+
+
+def fortran(value):
+    return f"{value:.8E}".replace("E", "D")
+
+
+def values_of(path):
+    data = describe(read_table(path))
+    return data.state.values.reshape(len(TIME), -1)
+
+
+WANTED = np.stack([A, B], -1)
+
+TEXTS = {
+    "names": "time,a,b\n" + rows(),
+    "blanks": " time   a   b\n" + rows("   "),
+    "tabs": "time\ta\tb\n" + rows("\t"),
+    "semicolons with decimal commas": "time;a;b\n" + rows(";", decimal=","),
+    "tabs with decimal commas": "time\ta\tb\n" + rows("\t", decimal=","),
+    "blanks with decimal commas": "time a b\n" + rows("  ", decimal=","),
+    "percent": "% run 3\ntime a b\n" + rows(" "),
+    "exclamation": "! run 3\ntime a b\n" + rows(" "),
+    "slashes": "// run 3, of 5\n// second\ntime,a,b\n" + rows(),
+    "names in the comment": "# run 3\n# time a b\n" + rows(" "),
+    "names in the comment, with commas": "% time, a, b\n" + rows(),
+    "names in the comment, with wide blanks": "# time   a    b\n" + rows("\t"),
+    "coefficients of OpenFOAM": "# Force\n# dragDir     : (1 0 0)\n# Time       \ta        \tb       \n" + rows("\t"),
+    "comments between": "time,a,b\n" + rows().replace("1.000000,", "# restart\n1.000000,", 1),
+    "empty lines": "\n\ntime,a,b\n\n" + rows().replace("1.000000,", "\n1.000000,", 1),
+    "quoted": '"time","a","b"\n' + rows(),
+    "separator at the end": "time,a,b,\n" + rows().replace("\n", ",\n"),
+    "separator at the end of numbers": "time,a,b\n" + rows().replace("\n", ",\n"),
+    "names of rows": "time a b\n" + "".join(f'"{k}" {r}\n' for k, r in enumerate(rows(" ").split("\n")[:-1], 1)),
+    "units below": "time,a,b\ns,m,m/s\n" + rows(),
+    "no units below": "time,a,b\n-,-,-\n" + rows(),
+    "lines about it": "Logger 3\nserial,47\n\nstation,Foo,channel,7\n\ntime,a,b\n" + rows(),
+    "Windows": ("time,a,b\n" + rows()).replace("\n", "\r\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("habit", TEXTS)
+@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
+def test_a_table_is_read_whatever_its_habit(habit, tmp_path):
+    path = tmp_path / "own.txt"
+    path.write_text(TEXTS[habit], newline="")
+    assert np.array_equal(values_of(path), WANTED)
+
+
+def test_exponents_of_fortran_are_numbers(tmp_path):
+    lines = [" ".join(map(fortran, row)) for row in zip(TIME, A, B, strict=True)]
+    (tmp_path / "own.dat").write_text("time a b\n" + "\n".join(lines))
+    assert np.allclose(values_of(tmp_path / "own.dat"), WANTED, rtol=1e-8)
+    # text that only looks like one stays text
+    (tmp_path / "own.dat").write_text("time a b\n0 1D 1\n1 2D 2\n2 3D 3\n3 4D 5\n")
+    assert describe(read_table(tmp_path / "own.dat")).sizes["component"] == 1
+
+
+def test_compressed_tables_are_read(tmp_path):
+    text = TEXTS["names"]
+    with gzip.open(tmp_path / "own.csv.gz", "wt") as stream:
+        stream.write(text)
+    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+        archive.writestr("inner.csv", text)
+    for name in ("own.csv.gz", "own.zip"):
+        assert np.array_equal(values_of(tmp_path / name), WANTED)
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", text)
+        archive.writestr("b.csv", text)
+    refused("2 files", read_table, tmp_path / "two.zip", error=FileError)
+    (tmp_path / "broken.csv.gz").write_bytes(b"no gzip at all")
+    refused("cannot be read", read_table, tmp_path / "broken.csv.gz", error=FileError)
+
+
+def test_names_of_merged_cells_belong_to_all_of_their_columns(tmp_path):
+    text = ",tip,,elbow,\ntime,x,y,x,y\ns,mm,mm,mm,mm\n"
+    numbers = np.column_stack([TIME, A, B, B, A])
+    text += "\n".join(",".join(map(repr, row.tolist())) for row in numbers)
+    (tmp_path / "own.csv").write_text(text)
+    table = read_table(tmp_path / "own.csv")
+    assert list(table.columns) == ["time", "tip_x", "tip_y", "elbow_x", "elbow_y"]
+    assert np.array_equal(table.to_numpy(), numbers)
+    data = describe(table)
+    assert data.state.attrs["units"] == "mm"
+    assert data.time.attrs["units"] == "s"
+
+
+VICON = "Trajectories\r\n120\r\n,,P:Top,,,P:Tip,,\r\nFrame,Sub Frame,X,Y,Z,X,Y,Z\r\n,,mm,mm,mm,mm,mm,mm\r\n"
+
+
+def test_motion_capture_counts_frames(tmp_path):
+    places = np.random.default_rng(0).normal(size=(12, 6)).round(3)
+    for name, heading in {
+        "plain": VICON,
+        "spreadsheet": VICON.replace("120\r", "120,,,,,,,\r"),
+    }.items():
+        lines = []
+        for frame, row in enumerate(places, 1):
+            cells = list(map(str, row))
+            if frame == 5:
+                cells[3:] = ["", "", ""]
+            lines.append(f"{frame},0," + ",".join(cells))
+        (tmp_path / f"{name}.csv").write_text(heading + "\r\n".join(lines) + "\r\n", newline="")
+        with pytest.warns(DataWarning, match="120"):
+            table = read_table(tmp_path / f"{name}.csv")
+        wanted = places.copy()
+        wanted[4, 3:] = np.nan
+        assert np.allclose(table["time"], np.arange(12) / 120, rtol=1e-15)
+        assert np.array_equal(table.drop(columns="time").to_numpy(), wanted, equal_nan=True)
+        assert list(table.columns[1:5]) == ["P:Top_X", "P:Top_Y", "P:Top_Z", "P:Tip_X"]
+
+
+def test_motion_capture_of_opensim_is_read(tmp_path):
+    text = "PathFileType\t4\t(X/Y/Z)\town.trc\nDataRate\tCameraRate\tNumFrames\n100\t100\t12\n"
+    text += "Frame#\tTime\tTop\t\t\n\t\tX1\tY1\tZ1\n\n"
+    for frame, (time, a, b) in enumerate(zip(TIME, A, B, strict=True), 1):
+        text += f"{frame}\t{time}\t{a}\t{b}\t{a}\n"
+    (tmp_path / "own.trc").write_text(text)
+    with pytest.warns(DataWarning, match="left out"):
+        table = read_table(tmp_path / "own.trc")
+    assert list(table.columns) == ["Frame#", "Time", "Top_X1", "Top_Y1", "Top_Z1"]
+    assert np.array_equal(table["Top_Y1"], B)
+
+
+def test_lines_above_the_names_are_said_to_be_left_out(tmp_path):
+    (tmp_path / "own.csv").write_text("Logger 3\n" + TEXTS["names"])
+    with pytest.warns(DataWarning, match="Logger 3"):
+        read_table(tmp_path / "own.csv")
+
+
+REFUSED = {
+    "numbers alone": (rows(), "no names"),
+    "a second table": ("time,a,b\n" + rows() + "\nDevices\n1000\n\ntime,c\n" + rows(), "several tables"),
+    "two names": ("time,a\n" + rows(), "names above 3 columns"),
+    "the same name": ("time,a,a\n" + rows(), "several columns a"),
+    "nothing": ("", "no table"),
+    "an empty cell between blanks": ("time  a  b\n0.0  1.0  2.0\n1.0       2.0\n2.0  1.0  2.0\n", "blanks do not say"),
+    "comments alone": ("# time a b\n", "no table"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_nobody_can_tell_is_refused(kind, tmp_path):
+    text, said_text = REFUSED[kind]
+    (tmp_path / "own.csv").write_text(text)
+    refused(said_text, read_table, tmp_path / "own.csv", error=FileError)
+
+
+def test_a_first_row_that_lacks_numbers_is_data_and_no_names(tmp_path):
+    text = "date,label,a,b\n2020-01-01,first,NA,\n2020-01-02,second,1.5,2\n2020-01-03,third,2,3\n"
+    (tmp_path / "own.csv").write_text(text)
+    table = read_table(tmp_path / "own.csv")
+    expected = pd.read_csv(tmp_path / "own.csv")
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_tables_of_several_files_keep_their_units(tmp_path):
+    for k in range(3):
+        (tmp_path / f"run_{k}.csv").write_text("time,a,b\ns,m,m/s\n" + rows())
+    data, texts = said(describe, romkit.open(str(tmp_path / "run_{k}.csv")), context=["k"])
+    assert data.component_units.values.tolist() == ["m", "m/s"]
+    assert np.array_equal(data.state.values, np.stack([WANTED] * 3))
+    assert texts == []
+    (tmp_path / "run_1.csv").write_text("time,a,b\ns,mm,m/s\n" + rows())
+    refused("a in mm", romkit.open, str(tmp_path / "run_{k}.csv"), error=FileError)
+
+
+def test_endings_do_not_matter_for_text(tmp_path):
+    for name in ("own", "own.log", "own.sto", "U_0.8"):
+        (tmp_path / name).write_text(TEXTS["names"])
+        assert np.array_equal(describe(romkit.open(tmp_path / name)).state[0], WANTED)
