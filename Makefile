@@ -15,7 +15,7 @@ BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help rollout test test-all docs reference packages lint format clean python
+.PHONY: help rollout test test-all headline docs reference packages lint format clean python
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 17
@@ -28,6 +28,9 @@ test: $(INSTALLED)  ## run the tests but the slow ones: whole studies and benchm
 
 test-all: $(INSTALLED)  ## run all tests
 	$(PYTEST)
+
+headline: $(INSTALLED)  ## compute the headline results at these sources, beside the committed ones; an hour
+	OMP_NUM_THREADS=1 $(BIN)/python -m studies headline
 
 docs: $(INSTALLED)  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html

@@ -6,7 +6,6 @@ computes what is not yet complete in the folder, one netCDF file per task: in th
 processes of this machine, or as Slurm jobs.
 """
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -36,6 +35,7 @@ from tqdm import tqdm
 
 from romkit.core import checks, files, parallel, runtime
 from romkit.core.errors import FileError, InputError
+from romkit.core.sources import provenance
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 
@@ -461,8 +461,9 @@ def attempt(task: Task, file: Path) -> str | None:
     whatever process.
 
     A result that another process is computing is awaited, and not made again. The file holds what
-    determines the result, so that every executor writes the same bytes: configuration, versions and
-    device. A record beside it, `<name>.json`, holds the circumstances: host, commit, seconds.
+    determines the result, so that every executor writes the same bytes: configuration, versions,
+    sources and device. A record beside it, `<name>.json`, holds the circumstances: host, commit,
+    seconds.
 
     Returns:
         None, or the traceback if the task failed. (Not every exception survives the way out of a
@@ -484,6 +485,7 @@ def _compute(task: Task, file: Path) -> None:
         # a killed process leaves these; a living one would hold the lock
         for leftover in file.parent.glob(f"{target.name}.????????.tmp"):
             leftover.unlink(missing_ok=True)
+    sources = provenance()  # before the work, since files may change meanwhile
     started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
     # so that a result does not depend on how many cores the machine has
     with one_thread(), threadpoolctl.threadpool_limits(1):
@@ -495,26 +497,16 @@ def _compute(task: Task, file: Path) -> None:
         "wall_seconds": round(time.perf_counter() - wall, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),
         "host": platform.node(),
-        "commit": _commit(),
-    }
+    } | sources
     with files.atomic(record) as temporary:
         temporary.write_text(json.dumps(circumstances, indent=1) + "\n")
     device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
     made_by = {"versions": json.dumps(_versions()), "device": device}
+    made_by["sources"] = json.dumps(sources)
     save_dataset(data.assign_attrs(task.identity | made_by), file)
 
 
 @functools.cache
-def _commit() -> str:
-    """Git commit of this checkout, with `-dirty` where files differ from it; empty without git."""
-    git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        return subprocess.run(
-            git, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        ).stdout.strip()
-    return ""
-
-
 def _leashed(task: Task, file: Path, leash: Path) -> str | None:
     """Compute a task in a process that ends when the runner lets go of its lock, be it by dying."""
 

@@ -117,6 +117,33 @@ def rekey(
     print(f"{len(runner.rekey(file, planned, vouch=vouch))} keys renewed in {file}")
 
 
+@app.command(name="headline")
+def gate(
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(help="Names of results, or parts of them; may be repeated. All by default."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="JSON of the results, written after each.")] = Path(
+        "runs/headline.json"
+    ),
+) -> None:
+    """Compute the headline results at the present sources, beside the committed ones.
+
+    \b
+    Examples:
+      python -m studies headline                              all, an hour of a core
+      python -m studies headline --sets Brusselator --sets wake
+
+    These are the thirty sets of first_afternoon, the wake's two laws and small models of the paper. What the file has
+    of the same sources is skipped, so that the same command goes on after an interruption.
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    from studies import headline
+
+    make_folder(out.parent)
+    found = headline.run(out, sets or ())
+    print(headline.page(found, headline.read(headline.COMMITTED)))
+
+
 def _chosen(name: str, argument: str, preset: str | None) -> runner.Study:
     found = runner.discover()
     chosen = found[checks.one_of("study", name, found)]

@@ -182,12 +182,13 @@ def read(folder: Path) -> list[xr.Dataset]:
 
 
 def numbers(folder: Path) -> dict[str, dict[str, object]]:
-    """Numbers of a sweep by title, with device and versions: those of its archive, and those in its
-    folder.
+    """Return the numbers of a sweep by title, with device, versions and sources (commit, digest):
+    those of its archive, and those in its folder.
     """
     found = _stored(_archive_of(folder, ".json"))
     for data in _loose(folder).values():
         made_by = {"device": data.attrs["device"], "versions": json.loads(data.attrs["versions"])}
+        made_by["sources"] = json.loads(data.attrs.get("sources", "{}"))
         found[data.attrs["title"]] = json.loads(data.attrs["numbers"]) | made_by
     return found
 

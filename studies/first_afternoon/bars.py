@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 
 import romkit
 from romkit.learning.scale import deviations
-from studies.first_afternoon.sets import RUNS, Source, measure
-from studies.first_afternoon.tasks import EVERY
+from studies.first_afternoon.sets import measure
+from studies.first_afternoon.tasks import EVERY, LEVEL, UNSEEN_CONTEXTS, unseen
 
 HERE = Path(__file__).parent
 NUMBERS, PAGE = HERE / "bars.json", HERE / "BARS.md"
 
-WANTED = 2 * (RUNS - 1)
-"""Number of unseen contexts."""
-
-LEVEL, LEAST, MOST, WIDEST = 0.9, 0.8, 0.97, 4.0
-"""Level of the bars; shares inside, and a width in errors, between which they are called good."""
+LEAST, MOST, WIDEST = 0.8, 0.97, 4.0
+"""Shares inside, and a width in errors, between which bars are called good."""
 
 
 class Bars(NamedTuple):
@@ -55,15 +51,16 @@ class Bars(NamedTuple):
         return LEAST <= self.inside <= MOST and self.width <= WIDEST
 
 
-def bars(source: Source) -> Bars:
+def bars(name: str) -> Bars:
     """Bars of a set."""
+    source = EVERY[name]
     measured, _ = measure(source)
     model = romkit.learn(measured, source.parameter)
-    unseen = romkit.data.describe(_unseen(source), context=[source.parameter])
-    band = model.intervals.follow(unseen, level=LEVEL)
-    truth = unseen["state"].values
-    middle = band["state"].transpose(*unseen["state"].dims).values
-    half = (band["upper"] - band["lower"]).transpose(*unseen["state"].dims).values / 2
+    runs = unseen(name)
+    band = model.intervals.follow(runs, level=LEVEL)
+    truth = runs["state"].values
+    middle = band["state"].transpose(*runs["state"].dims).values
+    half = (band["upper"] - band["lower"]).transpose(*runs["state"].dims).values / 2
     is_kept = np.isfinite(half).all((1, 2)) & np.isfinite(middle).all((1, 2))
     apart = (truth - middle)[is_kept]
     half = half[is_kept]
@@ -80,13 +77,6 @@ def bars(source: Source) -> Bars:
     )
 
 
-def _unseen(source: Source) -> xr.Dataset:
-    """Runs at contexts in the middle of as many equal parts of the range."""
-    part = (source.high - source.low) / WANTED
-    ends = source._replace(low=source.low + part / 2, high=source.high - part / 2)
-    return measure(ends, runs=WANTED, seed=1)[0]
-
-
 def _size(values: np.ndarray) -> float:
     """Root mean square over components, mean over times and runs (C, T, n)."""
     return float(np.sqrt(np.square(values).mean(-1)).mean())
@@ -99,7 +89,7 @@ def page(found: dict[str, dict]) -> str:
     pooled = np.mean([row.inside for row in rows.values()])
     lines = [
         "# Bars at unseen parameters",
-        f"Intervals of level {LEVEL:.0%} of `romkit.learn` on ten runs of each set, beside {WANTED} runs "
+        f"Intervals of level {LEVEL:.0%} of `romkit.learn` on ten runs of each set, beside {UNSEEN_CONTEXTS} runs "
         "at parameters evenly over the range, made by `python -m studies.first_afternoon.bars`. "
         '"Inside" is the share of the states within their bars, "worst run" that of the run with the '
         'smallest one, and "half width" that of the bars in the error of the forecast. '
@@ -121,7 +111,7 @@ def main(names: list[str]) -> None:
     for name in names or list(EVERY):
         rows = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
         if name not in rows or names:
-            row = bars(EVERY[name])
+            row = bars(name)
             # others may have been computed meanwhile
             rows = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
             rows[name] = row._asdict()

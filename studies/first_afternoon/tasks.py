@@ -2,18 +2,29 @@
 other packages.
 """
 
+import contextlib
+import io
+import time
+import warnings
+
 import numpy as np
+import torch
 import xarray as xr
 
 import romkit
+from romkit.core.types import Array
+from romkit.data.grids import in_components
+from romkit.learning.scale import deviations
 from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import side_by_side
-from studies.first_afternoon.sets import SETS, measure
+from studies.first_afternoon.sets import SETS, Source, measure
 from studies.first_afternoon.unseen import UNSEEN
 from studies.runner import Numbers, Study
 
 EVERY = LATER | UNSEEN | SETS
 HELD_OUT = 0.25
+LEVEL, UNSEEN_CONTEXTS = 0.9, 18
+"""Level of the bars, and number of unseen contexts that they are judged at."""
 
 
 def tasks(preset: str) -> list[Numbers]:
@@ -27,35 +38,106 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
-    """Errors of held-out runs, the mean over time against states without noise, and seconds.
+    """Learn from the training runs of a set, and score what is forecast.
+
+    A forecast is that of `model.forecast` from the measured first state of a run that `learn` has
+    not been given. Beside its error stands the one that the model claims for such runs.
 
     Args:
         name: of the data set.
         runs: number of runs.
         settings: of `romkit.learn`.
+
+    Returns:
+        romkit: errors of the held-out runs against states without noise [deviations of components].
+        true, claimed: mean error of these against measurements, and that of `model.errors`, both in
+            one deviation for each unit.
+        inside: share of measurements at `UNSEEN_CONTEXTS` further contexts within bars of level
+            `LEVEL`; None without bars.
     """
-    source = EVERY[name]
-    measured, _ = measure(source, runs=runs)
-    model = romkit.learn(measured, source.parameter, held_out=HELD_OUT, **settings)
     train, held_out, truth = divided(name, runs)
-    row = next(row for row in model.law.report if row["chosen"])
-    return {
-        "seconds": model.seconds,
+    began = time.process_time()
+    model = romkit.learn(train, **settings)
+    seconds = time.process_time() - began
+    states = forecasts(model, held_out)["state"]
+    apart = (states - held_out["state"].values) / deviations(train)  # (H, T, n)
+    found = {
+        "seconds": seconds,
         "n": train.sizes["component"],
         "latents": model.projection.latent_dim,
         "manifold": {key: str(value) for key, value in model.projection.config.items()},
-        "law": row["law"],
-        "settings": row["settings"],
-        "tried": [
-            {"latents": t.latent_dim, "projection": t.projection_error, **t.law}
-            for t in model.trials
-            if t.law is not None
-        ],
+        "settings": str(model.settings),
+        "interpolated": getattr(model, "interpolated", None) is not None,
+        "tried": [trial.latent_dim for trial in model.trials],
         "advice": model.advice,
         "noise": errors(held_out["state"].values, train, truth),
-        "projection": errors(model.run["projected"].values, train, truth),
-        "romkit": errors(model.run["rom"].values, train, truth),
+        "projection": errors(_projected(model, held_out), train, truth),
+        "romkit": errors(states, train, truth),
+        "true": float(_size(apart).mean()),
+        "claimed": float(np.mean(model.errors["forecast"])),
     }
+    return found | {"inside": _inside(model, unseen(name))}
+
+
+def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dict[str, Array]:
+    """Forecast runs from their first states by `model.forecast`, one by one.
+
+    Returns:
+        `state`, and where there are bars `lower` and `upper`, each (C, T, n).
+    """
+    times = data["time"].values
+    span = {"duration": float(times[-1] - times[0]), "dt": float(times[1] - times[0])}
+    several = []
+    for k in range(data.sizes["trajectory"]):
+        run = data.isel(trajectory=k)
+        context = {name: float(run[name]) for name in romkit.data.context_names(data)}
+        start = run["state"].values[0]  # (n,)
+        one = _from_start(model, start, context=context, **span, **options)
+        several.append(in_components(one, romkit.data.layout_of(data)))
+    names = [name for name in ("state", "lower", "upper") if name in several[0]]
+    dims = ("time", "component")
+    return {name: np.stack([o[name].transpose(*dims).values for o in several]) for name in names}
+
+
+def _from_start(model: romkit.Learned, start: Array, **options: object) -> xr.Dataset:
+    """Forecast from a state; where runs are interpolated, and the state is none of theirs, from the
+    context alone, as the refusal says.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return model.forecast(start, **options)
+        except romkit.InputError as error:
+            if error.argument != "initial_state":
+                raise
+            return model.forecast(**options)
+
+
+def unseen(name: str) -> xr.Dataset:
+    """Measured runs of a set in the middle of equal parts of its range."""
+    source = EVERY[name]
+    part = (source.high - source.low) / UNSEEN_CONTEXTS
+    inner = source._replace(low=source.low + part / 2, high=source.high - part / 2)
+    runs, _ = measure(inner, runs=UNSEEN_CONTEXTS, seed=1)
+    return _described(runs, source)
+
+
+def _inside(model: romkit.Learned, data: xr.Dataset) -> float | None:
+    """Share of measurements within bars; a run that is lost has none inside."""
+    if model.intervals is None:
+        return None
+    band = forecasts(model, data, level=LEVEL)
+    truth = data["state"].values
+    return float(((band["lower"] <= truth) & (truth <= band["upper"])).mean())
+
+
+def _projected(model: romkit.Learned, data: xr.Dataset) -> Array:
+    """States (C, T, n) that are encoded and decoded, without dynamics."""
+    states = torch.from_numpy(data["state"].values).double()
+    contexts = torch.from_numpy(romkit.data.context_matrix(data)).double()  # (C, p)
+    with torch.no_grad():
+        at = model.projection.double()(contexts[:, None])
+        return at.decode(at.encode(states)).numpy()
 
 
 def rivals(name: str, runs: int) -> dict[str, object]:
@@ -81,23 +163,31 @@ def rivals(name: str, runs: int) -> dict[str, object]:
 def divided(name: str, runs: int) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     """Training runs, held-out ones, and these without noise."""
     source = EVERY[name]
-    measured, clean = measure(source, runs=runs)
-    data, exact = (
-        romkit.data.describe(each, context=[source.parameter]) for each in (measured, clean)
-    )
+    data, exact = (_described(each, source) for each in measure(source, runs=runs))
     train, held_out = romkit.data.split(data, HELD_OUT)
     return train, held_out, romkit.data.split(exact, HELD_OUT)[1]
 
 
-def errors(states: np.ndarray, train: xr.Dataset, truth: xr.Dataset) -> list[float]:
+def _described(data: xr.Dataset, source: Source) -> xr.Dataset:
+    """Runs in romkit's schema."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return romkit.data.describe(data, context=[source.parameter])
+
+
+def errors(states: Array, train: xr.Dataset, truth: xr.Dataset) -> list[float]:
     """Error of each held-out run: root mean square over components in standard deviations, mean
     over time.
     """
     apart = (states - truth["state"].values) / train["state"].values.std((0, 1))
-    return np.sqrt((apart**2).mean(-1)).mean(-1).tolist()
+    return _size(apart).tolist()
 
 
-def _shifted(run: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _size(apart: Array) -> Array:
+    """Root mean square over components, mean over time, (C,) of (C, T, n)."""
+    return np.sqrt((apart**2).mean(-1)).mean(-1)
+
+
+def _shifted(run: Array, start: Array) -> Array:
     """A run (T, n) from where it is closest to the start; at its end it goes on from the state most
     like it.
     """

@@ -124,10 +124,11 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
     monkeypatch.setattr("studies.wake.report.draw", lambda found: {})
     assert tasks.run(planned, folder, only="4").complete == ["root-of-4"]
     assert merge(folder, archive) == ["root-of-4"]
-    assert numbers(folder)["root, of 4"] | {"versions": 0} == {
+    assert numbers(folder)["root, of 4"] | {"versions": 0, "sources": 0} == {
         "root": 2.0,
         "of": 4,
         "versions": 0,
+        "sources": 0,
     } | {"device": runtime.device_name("cpu")}
     (folder / "root-of-4.nc").unlink()
     sweep = Study("wake").run("full", tmp_path)
