@@ -18,6 +18,9 @@ from romkit.data.schema import variable_of
 from romkit.data.units import state_units
 from romkit.engine import Device
 
+FEW, GROWTH = 64, 4
+"""Modes that are sought first, and how many times more each time that they leave out too much."""
+
 
 @validated
 def basis(
@@ -78,9 +81,36 @@ def basis(
         summary = stream(chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
         rank = _smallest(summary.share, tolerance, rank)
-    basis = summary.basis(rank, weight)
+    return _with_units_of(data, summary.basis(rank, weight))
+
+
+def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
+    """The fewest modes of runs that leave out no more than a share of the energy, or the leading
+    `most` where these leave out more; `energy` says what they hold.
+    """
+    state = data["state"]
+    rank = min(FEW, most)
+    while True:
+        if state.chunks:
+            summary = stream(state, rank, None, None, None)
+        else:
+            summary = Summary.of(_snapshots(data, None), rank, weigher(None, state.shape[-1]))
+        share = summary.share
+        too_few = 1 - share > tolerance
+        if not bool(too_few.all()):
+            rank = int(too_few.sum()) + 1
+            break
+        if rank == most:
+            break
+        # a decomposition of so many more modes costs about as many times more
+        rank = min(GROWTH * rank, most)
+    return _with_units_of(data, summary.basis(rank))
+
+
+def _with_units_of(data: object, basis: Basis) -> Basis:
+    """The basis with the units of data that have some."""
     if isinstance(data, xr.Dataset):
-        basis = basis.with_units(state_units(data))
+        return basis.with_units(state_units(data))
     return basis
 
 
