@@ -10,6 +10,7 @@ from romkit.core import tensors
 from romkit.core.boundary import Finite, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
+from romkit.numerics.folds import between_ends as between_ends
 
 
 @validated
@@ -185,14 +186,6 @@ def context_ranges(data: xr.Dataset) -> Array:
     names = unchecked(context_names)(data)
     ranges = [_range_of(data[name]) for name in names]
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
-
-
-def between_ends(contexts: Array) -> Array:
-    """(C,) whether contexts (C, p) are at no end of a parameter that varies."""
-    low = contexts.min(0)
-    high = contexts.max(0)
-    at_end = (contexts == low) | (contexts == high)  # (C, p)
-    return ~at_end[:, low < high].any(-1)
 
 
 def _range_of(column: xr.DataArray) -> object:

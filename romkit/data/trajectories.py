@@ -15,7 +15,6 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.context import (
     ROLE,
-    between_ends,
     context_matrix,
     context_names,
     is_declared,
@@ -28,6 +27,7 @@ from romkit.data.layout import Layout, component_names, layout_of, reordered
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
 from romkit.data.units import Units
+from romkit.numerics.folds import between_ends
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import romkit
 ROOT = Path(romkit.__file__).parent
 FLOORS = (
     {"core"},
+    {"numerics"},
     {"engine", "data"},
     {"solvers", "bases"},
     {"projections"},

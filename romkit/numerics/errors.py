@@ -1,0 +1,47 @@
+"""Error of a forecast: one measure, and one value for a forecast that is lost."""
+
+import numpy as np
+
+from romkit.core.types import Array
+
+LOST = 2.0
+"""Error of a forecast that is lost, and the largest that counts at a time [deviations]: that of a
+wave of the right size in antiphase. Rest at the mean errs by 1, a wave at a random phase by √2.
+"""
+
+
+def forecast_error(
+    states: Array, truth: Array, scale: Array | float = 1.0, *, lost: float = LOST
+) -> Array:
+    """Measure forecasts: root mean square over components, at most `lost`, mean over time.
+
+    A forecast that is not finite at a time is lost there. Where all components of the truth are
+    missing, a time does not count; where some are, the others do.
+
+    Args:
+        states: (..., T, n) forecasts.
+        truth: (..., T, n), NaN where it is missing.
+        scale: (n,) deviations of the components, in which errors are measured.
+        lost: error of a forecast that is lost, np.inf for one that spoils its mean.
+
+    Returns:
+        (...) error of each run; NaN where nothing is known of the truth.
+
+    Example:
+        >>> import numpy as np
+        >>> from romkit.numerics import forecast_error
+        >>> wave = np.sin(np.linspace(0, 2 * np.pi, 101))[:100, None]
+        >>> forecast_error(np.stack([wave, 0 * wave, np.nan * wave]), wave, wave.std()).round(2)
+        array([0. , 0.9, 2. ])
+    """
+    known = np.isfinite(truth)  # (..., T, n)
+    known = np.broadcast_to(known, np.broadcast_shapes(states.shape, truth.shape))
+    apart = np.where(known, (states - np.where(known, truth, 0.0)) / scale, 0.0)
+    number = known.sum(-1)  # (..., T)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.sqrt(np.square(apart).sum(-1) / np.maximum(number, 1))
+    distance = np.where(np.isfinite(distance), np.minimum(distance, lost), lost)
+    counts = number > 0
+    times = counts.sum(-1)
+    total = np.where(counts, distance, 0.0).sum(-1)
+    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
