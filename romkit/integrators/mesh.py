@@ -23,9 +23,9 @@ from romkit.integrators.lspg_rules import TrapezoidalRule
 from romkit.integrators.region import Region
 from romkit.projections import Operator, Path, Projection
 from romkit.systems import System
+from romkit.systems.base import check_fits
 from romkit.systems.problem import FirstOrder, Problem
 from romkit.systems.sampled import Rows, gives_rows, training_data
-from romkit.systems.through import check_fits
 
 
 def cubature(shares: Tensor, tolerance: float) -> Pair:

@@ -10,6 +10,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.systems.base import System
+from romkit.systems.base import SystemThroughBasis as SystemThroughBasis
 from romkit.systems.burgers2d import Burgers2D
 from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
@@ -19,7 +20,6 @@ from romkit.systems.motion import Motion
 from romkit.systems.mujoco.parameters import ModelParameter
 from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
-from romkit.systems.through import SystemThroughBasis as SystemThroughBasis
 
 __all__ = [
     "SYSTEMS",

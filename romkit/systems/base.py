@@ -1,79 +1,44 @@
-"""Systems of first order: names and units, the field at a context, simulation, and datasets."""
+"""Systems, and their images in a basis: exact tensors where the field is polynomial, a few sampled
+rows where not.
+"""
 
-import abc
-import copy
-import dataclasses
 import functools
-import importlib
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Self
 
-import numpy as np
 import torch
 import xarray as xr
 from numpy.random import Generator
 from torch import Tensor
 
-from romkit.bases import Basis, Weight
-from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
+from romkit.bases import Basis, weigher
+from romkit.core import tensors
+from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ContextFunction, Field, Metric, Names
-from romkit.data import ContextParameter, check_states, make_dataset
-from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
-from romkit.data.conversions import parameters_in_units
-from romkit.data.units import Units
-from romkit.engine import Engine
-from romkit.engine.threads import one_thread
-from romkit.projections import Path, Shifts
-from romkit.solvers import RK4, Adaptive, Solution, Solver
-from romkit.systems.derivatives import differentiable
-from romkit.systems.effects import (
-    check_effects,
-    check_members,
-    check_memory,
-    check_steps,
-    check_writes,
+from romkit.core.types import Array, ContextFunction, Field
+from romkit.data.contexts import bound_context, varies
+from romkit.data.units import Units, check_same
+from romkit.engine import Device
+from romkit.systems.equation import EvolutionEquation
+from romkit.systems.problem import Parts
+from romkit.systems.sampled import (
+    Sampled,
+    basis_of_rates,
+    gives_rows,
+    training_data,
 )
-from romkit.systems.motion import Motion, lost_in, warn_of_lost
-from romkit.systems.naming import recorded_name
-from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
-from romkit.systems.terms import Quadratic, Term
+from romkit.systems.terms import Projected, Quadratic
+from romkit.systems.unresolved import sketch, unresolved
 
-Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
-"""Trajectories in romkit's schema."""
-
-LARGEST = 1e12
-"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an
-ordinary value.
+OVERSAMPLING = 2
+"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large;
+more gain little.
 """
 
-TRAINING, TEST = 20, 10
-"""Contexts of a training set, and those of a test set for each parameter."""
-
-SETTLING = 101
-"""Samples of a transient, of which only the last is kept."""
+METRIC = 1e-8
+"""Largest error of Vᵀ W V = I in the metric of the system."""
 
 
-def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
-    """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of
-    time.
-    """
-    moves = varies(context)
-    rate = differentiable(rhs)
-
-    def f(t: Tensor, x: Tensor) -> Tensor:
-        c = context
-        if moves:
-            c = context(t)
-        return rate(t, x, align(c.to(x), x))
-
-    return f
-
-
-class System(abc.ABC):
+class System(EvolutionEquation):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
 
     A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the
@@ -112,227 +77,17 @@ class System(abc.ABC):
         {'trajectory': 1, 'time': 11, 'component': 1}
     """
 
-    name: ClassVar[str]
-    order: ClassVar[int] = 1
-    only_solver: str | None = None
-    context_may_move: ClassVar[bool] = True
-    context: ClassVar[tuple[ContextParameter, ...]] = ()
-    weight: Weight = None
-    basis: Basis | None = None
-    symmetry: Shifts | None = None
-    time_units: ClassVar[str] = "1"
-    state_names: Sequence[str]
-    dt: float
-    duration: float
-    transient: float = 0.0
-    horizon: float
-    step: float | None = None
-    jump_times: tuple[float, ...] = ()
-    solver: Solver | None = None
-
-    # -- written by a subclass -----------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """ẋ (..., n) at a time t and states x (..., n), with c (..., p) broadcastable against the
-        leading axes of x.
-        """
-
-    @abc.abstractmethod
-    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
-        """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not
-        to be random.
-        """
-
-    # -- overridden where the default does not fit ----------------------------------------------------
-
-    def train_contexts(self, rng: Generator) -> Array:
-        """(C, p) contexts of the training set: by default 20, uniform over the training range."""
-        low, high = ends_of(self.context)
-        return rng.uniform(low, high, size=(TRAINING, len(self.context)))
-
-    def test_contexts(self) -> Array:
-        """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
-        axes = [np.linspace(p.low, p.high, TEST) for p in self.context]
-        return np.array(list(itertools.product(*axes)))
-
-    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
-        """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature
-        over cells.
-        """
-        return u
-
-    def terms(self) -> Sequence[Term]:
-        """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default
-        (see `Term`).
-        """
-        return ()
-
-    def stencil(self, rows: Tensor) -> Tensor:
-        """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its
-        rows (`rhs_rows`).
-        """
-        raise self._without_rows()
-
-    def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for
-        `through`.
-        """
-        raise self._without_rows()
-
-    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
-        """Solver of the full model at contexts (..., p), where no other is given by `using`: RK4,
-        and `Adaptive` where the field jumps, unless overridden.
-        """
-        step = self.step or self.dt
-        if self.jump_times:
-            # steps of one length cannot end at the jumps
-            return unchecked(Adaptive)(max_step=step)
-        return unchecked(RK4)(step, divergence_threshold=LARGEST)
-
-    def advice(self, context: Tensor | ContextFunction) -> str:
-        """Remedy for a simulation that is lost, of this system with its solver."""
-        shorter = f"shorten its step, which is {self.step or self.dt:g}"
-        if self.only_solver:
-            return shorter
-        if self.solver is None:
-            return f"{shorter}, or take system.using(romkit.solvers.SciPy('BDF'))"
-        return f"shorten the step or the tolerance of {self.solver}, or end the run before"
-
-    def annotate(self, data: Recorded) -> xr.Dataset:
-        """Hook to add variables of the system's own to a dataset, one value per trajectory."""
-        return data
-
-    # -- names ----------------------------------------------------------------------------------------
-
-    @functools.cached_property
-    def state_units(self) -> Sequence[str]:
-        """One entry per component of x: dimensionless, unless overridden."""
-        return ["1"] * self.state_size
-
-    @property
-    def known_units(self) -> Units:
-        """Units of states, contexts and times; "" where the class does not declare them.
-
-        A class that declares its unit of time means it where its states are left dimensionless.
-        """
-        has_time = self._declares("time_units")
-        state = list(self.state_units)
-        if not has_time and not self._declares("state_units"):
-            state = [""] * len(state)
-        time = ""
-        if has_time:
-            time = self.time_units
-        contexts = [parameter.units for parameter in self.context]
-        return Units(state, contexts, time)
-
-    @classmethod
-    def _declares(cls, name: str) -> bool:
-        """Whether the class, or one between it and `System`, has an attribute of its own."""
-        below = cls.__mro__[: cls.__mro__.index(System)]
-        return any(name in vars(kind) for kind in below)
-
-    @property
-    def state_size(self) -> int:
-        """n, the number of state components."""
-        return len(self.state_names)
-
-    @property
-    def phase_names(self) -> list[str]:
-        """Names of the components of what `rhs` takes."""
-        names = list(self.state_names)
-        if self.order == 2:
-            names += [f"velocity of {name}" for name in self.state_names]
-        return names
-
-    @property
-    def context_names(self) -> Names:
-        """Names of the context parameters, in the order of the last axis of a context tensor."""
-        for parameter in self.context:
-            if not isinstance(parameter, ContextParameter):
-                raise InputError(
-                    "context",
-                    expected="ContextParameters",
-                    got=repr(parameter),
-                    fix="write ContextParameter(name, units, low, high)",
-                )
-            if parameter.low > parameter.high:
-                raise InputError(
-                    "context",
-                    expected=f"a range of {parameter.name} from low to high",
-                    got=f"{parameter.low:g} ... {parameter.high:g}",
-                    fix="write its smaller end first",
-                )
-        return tuple(parameter.name for parameter in self.context)
-
-    # -- the field ------------------------------------------------------------------------------------
-
-    def field(
-        self, context: Tensor | float | ContextFunction | None = None, **named: object
-    ) -> Field:
-        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor
-        (..., p).
-
-        A context that varies in time is a function of the scalar t that gives such a tensor.
-        """
-        if not varies(context):
-            context = bound_context(self.context_names, context, named)
-        return bound(self.rhs, context)
-
-    def phase_field(self, context: Tensor | ContextFunction) -> Field:
-        """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one
-        that varies in time.
-        """
-        if self.order == 1:
-            return self.field(context)
-        return System.field(self, context)
-
-    def commutator(self, shifts: Shifts, x: Tensor, c: Tensor) -> float:
-        """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at
-        states x (..., n).
-        """
-        f = self.field(c)
-        t = torch.zeros((), dtype=x.dtype)
-        rate = f(t, x)
-        # one point generates all shifts
-        of_turned = f(t, shifts.turned(x))
-        difference = of_turned - shifts.turned(rate)
-        return float(difference.abs().max() / rate.abs().max())
-
-    def quadratic(self, context: Tensor) -> Quadratic | None:
-        """The field at contexts (..., p), where its coefficients are at hand: of systems by
-        `through`.
-        """
-        return None
-
-    def metric(self, context: Tensor | ContextFunction) -> Metric:
-        """The metric of states at a context (..., p); at that of time 0 where it varies in time."""
-        if varies(context):
-            c = context(torch.zeros(()))
-        else:
-            c = bound_context(self.context_names, context)
-        if type(self).weigh is System.weigh:
-            return euclidean
-        return lambda x, u: self.weigh(x, u, align(c.to(x), x))
-
-    def problem(self, path: Path, context: Tensor | ContextFunction) -> Problem:
-        """The system as it is reduced by the operators along a path; `context` (..., p) is that of
-        the path.
-        """
-        field = self.field(context)
-        metric = self.metric(context)
-        return FirstOrder(path, field, metric, jump_times=tuple(self.jump_times))
-
+    @validated
     def through(
         self,
         basis: Basis,
         data: xr.Dataset | None = None,
         *,
-        tolerance: float | None = None,
-        device: str = "cpu",
-    ) -> "System":
+        tolerance: Positive | None = None,
+        device: Device = "cpu",
+    ) -> "SystemThroughBasis":
         """The system in the coordinates of a basis, at a cost that does not depend on n: see
-        `romkit.systems.through`.
+        `SystemThroughBasis`.
 
         Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that
         are chosen on the data.
@@ -348,271 +103,230 @@ class System(abc.ABC):
             InputError: a system without terms or rows, of second order, of other states or with
                 another metric than the basis; data of another system.
         """
-        # the result is a system itself, whose module comes behind this one
-        module = importlib.import_module("romkit.systems.through")
-        return module.through(self, basis, data, tolerance=tolerance, device=device)
+        check_fits(self, basis)
+        if data is not None:
+            return _sampled(self, basis, data, tolerance)
+        terms = self.terms()
+        if not terms:
+            raise _without_terms(self)
+        return SystemThroughBasis(self, basis, Projected(terms, basis, device))
 
-    # -- simulation -----------------------------------------------------------------------------------
+
+class SystemThroughBasis(System):
+    """ẏ = Vᵀ W f(x̄ + V y; c): Galerkin projection onto a basis, which is orthonormal in the metric
+    W of the system.
+
+    Where f is a polynomial, tensors of r coordinates replace it without error. Else it is computed
+    at a few rows that are chosen on training data. Nothing but `start` depends on n. Galerkin and
+    Petrov-Galerkin dynamics of a projection behind the basis see nothing else of the full model: on
+    this system they are what they are on the full one, up to the error of sampling if it is
+    sampled.
+
+    Args:
+        full: the system.
+        basis: of its states.
+        image: of f in the coordinates, `Projected` from terms or `Sampled`.
+
+    Source: Holmes, Lumley, Berkooz, Rowley (2012), Turbulence, Coherent Structures, Dynamical
+    Systems and Symmetry, section 4.
+    """
+
+    transient = 0.0
+
+    def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
+        self.full, self.basis, self.image = full, basis, image
+        self.name = f"{full.name}-through-basis"
+        self.context = full.context
+        self.time_units = full.time_units
+        self.context_may_move = full.context_may_move
+        self.dt = full.dt
+        self.duration = full.duration
+        self.horizon = full.horizon
+        self.solver = full.solver
+        self.jump_times = full.jump_times
+        # the step of another program says nothing of the coordinates, which RK4 integrates
+        self.step = None
+        if not full.only_solver:
+            self.step = full.step
+
+    def __getstate__(self) -> dict[str, object]:
+        """Attributes without the functions among the terms of the full system, which need not have
+        names that another process knows.
+        """
+        state = dict(vars(self))
+        state.pop("sketch", None)
+        if isinstance(self.image, Projected):
+            state["image"] = self.image.with_coefficients([])
+        return state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        if isinstance(self.image, Projected):
+            coefficients = [term.coefficient for term in self.full.terms()]
+            self.image = self.image.with_coefficients(coefficients)
+
+    @property
+    def state_names(self) -> list[str]:
+        """y0, ..., y{r-1}, from the largest to the smallest singular value."""
+        return [f"y{k}" for k in range(self.basis.rank)]
+
+    @property
+    def state_units(self) -> list[str]:
+        """Unit of the states, if they share one, times the unit of the root of the weight."""
+        unit, *more = {*self.full.state_units}
+        if more:
+            unit = "mixed"
+        return [unit] * self.basis.rank
+
+    @property
+    def known_units(self) -> Units:
+        full = self.full.known_units
+        units = set(full.state)
+        unit = units.pop() if len(units) == 1 else "mixed"
+        return full._replace(state=[unit] * self.basis.rank)
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        return self.image.rate(t, x, c)
+
+    @validated
+    def field(
+        self, context: Tensor | float | ContextFunction | None = None, **named: object
+    ) -> Field:
+        """Like `System.field`; tensors are summed at a context that stays once, and not at every
+        evaluation.
+        """
+        if isinstance(self.image, Sampled) or varies(context):
+            return super().field(context, **named)
+        c = bound_context(self.context_names, context, named)
+        polynomials: dict[tuple, Quadratic] = {}
+
+        def f(t: Tensor, y: Tensor) -> Tensor:
+            kind = (y.ndim, y.dtype, y.device)
+            # the sum over terms costs as much as many evaluations
+            if kind not in polynomials:
+                c_of_kind = align(c.to(y), y)
+                polynomials[kind] = self.image.at(c_of_kind)
+            return polynomials[kind](y)
+
+        return f
+
+    def quadratic(self, context: Tensor) -> Quadratic | None:
+        if isinstance(self.image, Sampled):
+            return None
+        return self.image.at(context)
+
+    @validated
+    def unresolved(self, data: xr.Dataset) -> xr.DataArray:
+        """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ +
+        V y: a residual.
+
+        An estimate of how far to trust a reduced model that needs no run of the full one, and does
+        not see n: of terms by a random sketch, whose tensors are computed at the first call (error
+        about an eighth); else from the rows.
+
+        Args:
+            data: a run, of states or of coordinates, or a forecast.
+
+        Returns:
+            (trajectory, time), or (time,) of a run without trajectories, from 0 to 1.
+
+        Raises:
+            InputError: data of another system or grid.
+
+        Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
+        """
+        return unresolved(self, data)
+
+    @functools.cached_property
+    def sketch(self) -> Projected:
+        """Random combinations of the velocity outside of the subspace, for `unresolved`."""
+        return sketch(self.full, self.basis)
+
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
+        start = tensors.tensor("initial_state", self.full.initial_state(contexts, rng))
+        return self.basis.encode(start)
 
     def start(self, contexts: Tensor, rng: Generator | None = None) -> Parts:
-        """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
-        rollouts too.
-        """
-        parts = self._initial_parts(contexts, rng)
-        if self.transient == 0:
-            return parts
-        # datasets begin at time 0
-        times = torch.linspace(-self.transient, 0, SETTLING, dtype=parts[0].dtype)
-        motion = unchecked(self.simulate)(parts, contexts, times, label="transient")
-        state = motion.state[..., -1, :]
-        velocity = motion.velocity[..., -1, :]
-        settled = state, velocity
-        return settled[: self.order]
+        return tuple(self.basis.encode(part) for part in self.full.start(contexts, rng))
 
-    @validated
-    def simulate(
-        self,
-        parts: Parts,
-        context: Tensor | ContextFunction,
-        times: Times,
-        *,
-        engine: Engine = "auto",
-        label: str = "full model",
-    ) -> Motion:
-        """Integrate from a state at `times[0]` with the system's own solver.
+    def train_contexts(self, rng: Generator) -> Array:
+        return self.full.train_contexts(rng)
 
-        Args:
-            parts: (x,), or (q, q̇) of a mechanical system, each (..., n); the motion has their
-                precision.
-            context: (..., p), or a function of t that gives it; leading axes match those of the
-                parts from the left.
-            times: (T,) increasing output times.
-            engine: "auto", "torch" or "compiled" (see `romkit.engine`).
-            label: what the progress bar says.
-        """
-        tensors.parts("parts", parts, self.order, self.state_size)
-        begin, context = _starting(parts, context, self.context_names)
-        solution = self.solution(begin, context, times, engine=engine, label=label)
-        states = solution.states.chunk(self.order, dim=-1)  # each (..., T, n)
-        with torch.no_grad():
-            highest = self.rates(context, times, *states)
-        tensors_of_motion = [part.to(parts[0].dtype) for part in (*states, highest)]
-        if self.order == 1:
-            tensors_of_motion.append(None)  # no acceleration
-        motion = Motion(*tensors_of_motion, solution.status, solution.cost)
-        lost = lost_in(motion.state, motion.status, torch.cat(begin, dim=-1))
-        if lost.rows:
-            who = f"{label} of {self.name}"
-            advice = self.advice(context)
-            warn_of_lost(lost, who, times, advice, self.context_names, context)
-        return motion
+    def test_contexts(self) -> Array:
+        return self.full.test_contexts()
 
-    def solution(
-        self,
-        parts: Parts,
-        context: Tensor | ContextFunction,
-        times: Tensor,
-        *,
-        engine: str = "auto",
-        label: str,
-    ) -> Solution:
-        """States (..., T, order · n) as of `simulate`, without rates, which of large systems may
-        take longer.
-        """
-        solver = self.solver_at(context)
-        # a pulse that is shorter than a step, or ends within one, must be seen
-        if getattr(solver, "forced_step", 0.0) is None:
-            solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
-        if self.jump_times and getattr(solver, "jump_times", None) == ():
-            solver = dataclasses.replace(solver, jump_times=tuple(self.jump_times))
-        field = self.phase_field(context)
-        y = torch.cat(parts, dim=-1)
-        with torch.no_grad(), one_thread():
-            return unchecked(solver.__call__)(field, y, times, engine=engine, label=label)
 
-    def solver_at(self, context: Tensor | ContextFunction) -> Solver:
-        """The solver of the full model at contexts (..., p)."""
-        if self.solver is not None:
-            return self.solver
-        return self.default_solver(context)
-
-    def rates(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
-        """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with
-        their leading axes.
-
-        The field gives all times at once if torch can do that.
-        """
-        field = differentiable(self.field(context))  # one that reads its time goes time by time
-        axes = (0, *(-2,) * len(states))
-        return torch.func.vmap(field, in_dims=axes, out_dims=-2)(times, *states)
-
-    @validated
-    def using(self, solver: Solver) -> Self:
-        """Copy of the system that another solver integrates: `system.using(SciPy("BDF"))` where it
-        is stiff.
-
-        Raises:
-            InputError: no solver, or a system that simulates itself.
-        """
-        if self.only_solver:
-            raise InputError(
-                "solver",
-                expected=f"none, since {self.only_solver} simulates it",
-                got=f"{solver}",
-                fix="leave it out; the step can be given",
-            )
-        # systems may be frozen dataclasses
-        other = copy.copy(self)
-        object.__setattr__(other, "solver", solver)
-        return other
-
-    # -- datasets -------------------------------------------------------------------------------------
-
-    @validated
-    def dataset(
-        self,
-        split: str | None = None,
-        *,
-        seed: Seed = 0,
-        duration: Positive | None = None,
-        **context: object,
-    ) -> xr.Dataset:
-        """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
-
-        Args:
-            split: "train" (random contexts, from `seed`) or "test"; leave it out to give contexts
-                by name.
-            seed: seed of the training contexts and of random initial states.
-            duration: length of each trajectory; the system's own by default.
-            **context: values by name, scalars or arrays of one length: `F=[3.14, 3.15]`.
-
-        Raises:
-            InputError: unknown split or context name, a missing context, a duration that is not
-                positive.
-        """
-        contexts, rng = self._contexts(split, seed, context)
-        count = checks.steps(duration or self.duration, self.dt)
-        times = torch.arange(count, dtype=torch.float64) * self.dt
-        start = self.start(contexts, rng)
-        motion = unchecked(self.simulate)(start, contexts, times)
-        attrs = {"split": split or "explicit contexts", "seed": seed}
-        return self.annotate(self.record(motion, times, contexts, attrs))
-
-    def record(
-        self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]
-    ) -> xr.Dataset:
-        """A motion as a dataset in romkit's schema, with provenance and further attributes.
-
-        Raises:
-            InputError: a right-hand side that mixes trajectories or writes into its arguments, or
-                a parameter of the context that the system does not depend on.
-        """
-        self._check_motion(motion, times, contexts)
-        variables = {"state": motion.state.numpy(), "velocity": motion.velocity.numpy()}
-        if motion.acceleration is not None:
-            variables["acceleration"] = motion.acceleration.numpy()
-        return unchecked(make_dataset)(
-            variables,
-            times=times.numpy(),
-            time_units=self.time_units,
-            state_names=self.state_names,
-            state_units=self.state_units,
-            contexts=contexts.numpy(),
-            context=self.context,
-            attrs=self.provenance() | attrs,
+def _sampled(
+    system: System, basis: Basis, data: xr.Dataset, tolerance: float | None
+) -> SystemThroughBasis:
+    """The system by a few rows of its right-hand side, chosen on training data."""
+    if not gives_rows(system):
+        raise InputError(
+            "system",
+            expected="a system with rows",
+            got=f"{system.name} without",
+            fix=f"write stencil() and rhs_rows() of {type(system).__name__}",
         )
+    seen = training_data(system, basis, data)
+    rates = basis_of_rates(system, basis, seen, tolerance)
+    number = min(OVERSAMPLING * rates.rank, rates.size)
+    rows = Sampled.of(system, basis, rates, number)
+    return SystemThroughBasis(system, basis, rows.calibrated(*seen))
 
-    def provenance(self) -> dict[str, object]:
-        """Attributes of a file that identify the system: name, parameters, solver, step, transient,
-        versions.
-        """
-        parameters = {}
-        if dataclasses.is_dataclass(self):
-            parameters = dataclasses.asdict(self)
-        solver = self.only_solver or self.solver
-        if solver is None:
-            middle = np.mean(ends_of(self.context), axis=0)
-            solver = type(self.default_solver(torch.from_numpy(middle))).__name__
-        return {
-            "system": recorded_name(type(self), self.name, System),
-            "parameters": parameters,
-            "solver": str(solver),
-            "dt": self.dt,
-            "step": self.step or self.dt,
-            "transient": self.transient,
-            "versions": runtime.versions(),
-        }
 
-    def at_rest(self, contexts: Tensor) -> Parts:
-        """States to be replaced by given ones, each (C, n): with no velocity, where a system has
-        any.
-        """
-        zero = contexts.new_zeros(len(contexts), self.state_size)
-        return (zero,) * self.order
-
-    # -- inside ---------------------------------------------------------------------------------------
-
-    def _without_rows(self) -> InputError:
+def _without_terms(system: System) -> InputError:
+    if gives_rows(system):
         return InputError(
-            "rows",
-            expected="a system that gives them",
-            got=self.name,
-            fix="write stencil and rhs_rows",
+            "data",
+            expected="training data, on which rows are chosen",
+            got="none",
+            fix="give the data of the basis",
         )
-
-    def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
-        check_writes(self, motion, times, contexts)
-        check_members(self, motion, times, contexts)
-        check_memory(self, motion, times, contexts)
-        check_effects(self, motion, times)
-        check_steps(self, motion, times, contexts)
-
-    def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
-        # users write it in NumPy, too
-        return (tensors.tensor("initial_state", self.initial_state(contexts, rng)),)
-
-    def _contexts(
-        self, split: str | None, seed: int, named: Mapping[str, object]
-    ) -> tuple[Tensor, Generator | None]:
-        """Contexts (C, p) of a split, or given by name, and a generator for initial states where
-        those are random.
-        """
-        if split is None:
-            names = self.context_names
-            values = parameters_in_units(named, names, self.known_units.context)
-            return torch.from_numpy(context_rows(names, values)), None
-        checks.one_of("split", split, ("train", "test"))
-        if named:
-            raise InputError(
-                "split",
-                expected="a split or contexts by name",
-                got=f"both {split!r} and {sorted(named)}",
-                fix="drop the split, or the contexts",
-            )
-        if split == "test":
-            return torch.from_numpy(self.test_contexts()), None
-        rng = np.random.default_rng(seed)
-        return torch.from_numpy(self.train_contexts(rng)), rng
+    return InputError(
+        "system",
+        expected="a system with terms or rows",
+        got=f"{system.name}, neither",
+        fix=f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space",
+    )
 
 
-def _starting(
-    parts: Parts, context: Tensor | ContextFunction, names: Sequence[str]
-) -> tuple[Parts, Tensor | ContextFunction]:
-    """Start and context (..., p) of a motion in float64, each with all leading axes of both, if
-    they fit.
+def check_fits(system: System, basis: Basis) -> None:
+    """Raise InputError unless the basis is one of the states of the system, orthonormal in its
+    metric.
     """
-    states = [part.double() for part in parts]
-    if callable(context):
-        return tuple(states), context
-    c = one_context(context, names).double()
-    axes = max(c.ndim, *(x.ndim for x in states))
-    like = c.new_empty((1,) * axes)
-    c = align(c, like)
-    states = [align(x, like) for x in states]
-    for x in states:
-        # without their last axes, since there may be no parameters
-        tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
-    leads = [x.shape[:-1] for x in states]
-    lead = torch.broadcast_shapes(c.shape[:-1], *leads)
-    states = [x.expand(*lead, -1) for x in states]
-    return tuple(states), c.expand(*lead, -1)
+    if system.order != 1:
+        raise InputError(
+            "system",
+            expected="a first-order one",
+            got=f"{system.name}, of second order",
+            fix="write it as ẋ = f(x)",
+        )
+    if system.state_size != basis.size:
+        raise InputError(
+            "basis",
+            expected=f"a basis of {system.state_size} components, as {system.name} has",
+            got=f"one of {basis.size}",
+            fix="use one of its data",
+        )
+    if basis.units:
+        check_same(
+            "basis",
+            Units(basis.units, []),
+            Units(system.known_units.state, []),
+            components=system.state_names,
+            context=[],
+            fix=f"make it of data in the units of {system.name}",
+        )
+    weigh = weigher(system.weight, basis.size)
+    gram = basis.modes.mT @ weigh(basis.modes)
+    identity = torch.eye(basis.rank, dtype=gram.dtype)
+    error = (gram - identity).abs().max().item()
+    # a metric that depends on the state has no matrix to compare with
+    metric_moves = type(system).weigh is not System.weigh and system.weight is None
+    if error > METRIC or metric_moves:
+        raise InputError(
+            "basis",
+            expected=f"modes orthonormal in the metric of {system.name}",
+            got=f"Vᵀ W V = I up to {error:.1e}",
+            fix="make it with romkit.basis(data, weight=system.weight)",
+        )

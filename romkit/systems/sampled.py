@@ -20,7 +20,7 @@ from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns
 from romkit.data.layout import component_names
 from romkit.data.trajectories import check_components, check_context
-from romkit.systems.base import System
+from romkit.systems.equation import EvolutionEquation
 
 SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
 """Most training snapshots, evenly out of all; right-hand sides in memory at a time; most modes of
@@ -41,7 +41,7 @@ TrainingData = tuple[Tensor, Tensor, Tensor]
 
 
 def basis_of_rates(
-    system: System, basis: Basis, data: TrainingData, tolerance: float | None = None
+    system: EvolutionEquation, basis: Basis, data: TrainingData, tolerance: float | None = None
 ) -> Basis:
     """Modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
@@ -84,7 +84,7 @@ def basis_of_rates(
     return total.basis(min(rank, most))
 
 
-def _summary(system: System, basis: Basis, data: TrainingData) -> Summary:
+def _summary(system: EvolutionEquation, basis: Basis, data: TrainingData) -> Summary:
     """Modes of right-hand sides, in the metric of which these are orthogonal: the identity."""
     weigh = weigher(None, basis.size)
     total = None
@@ -105,7 +105,7 @@ def _left_out(basis: Basis) -> float:
     return max(1 - basis.energy[-1].item(), SMALLEST)
 
 
-def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:
     """Times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
 
     Args:
@@ -126,7 +126,7 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
     return t[rows], y[rows], c[rows]
 
 
-def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+def coordinates_of(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:
     """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as `training_data`
     takes them.
     """
@@ -143,7 +143,9 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
     return times_of(data), trajectories(data, "state"), c
 
 
-def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
+def _blocks(
+    system: EvolutionEquation, basis: Basis, t: Tensor, y: Tensor, c: Tensor
+) -> Iterator[Tensor]:
     """Right-hand sides (k, n) at training data, `BLOCK` at a time."""
     for numbers in torch.arange(len(y)).split(BLOCK):
         rates = []
@@ -175,7 +177,7 @@ class Rows(Display):
         points: (k,) entries of x, those of the rows first.
     """
 
-    system: System
+    system: EvolutionEquation
     basis: Basis
     rows: Tensor
     weights: Tensor
@@ -248,7 +250,7 @@ class Sampled(Rows):
     reach: float = math.inf
 
     @classmethod
-    def of(cls, system: System, basis: Basis, rates: Basis, number: int) -> "Sampled":
+    def of(cls, system: EvolutionEquation, basis: Basis, rates: Basis, number: int) -> "Sampled":
         """Choose this many rows."""
         rows = chosen_rows(rates.modes, number)
         interpolated = torch.linalg.pinv(rates.modes[rows])
@@ -312,9 +314,9 @@ class Sampled(Rows):
         return replace(self, reach=REACH * largest)
 
 
-def gives_rows(system: System) -> bool:
+def gives_rows(system: EvolutionEquation) -> bool:
     """Whether a system gives rows of its right-hand side."""
-    return type(system).rhs_rows is not System.rhs_rows
+    return type(system).rhs_rows is not EvolutionEquation.rhs_rows
 
 
 def chosen_rows(modes: Tensor, number: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.bases import Basis
 from romkit.bases.base import root_of
-from romkit.systems.base import System
+from romkit.systems.equation import EvolutionEquation
 from romkit.systems.sampled import Sampled, coordinates_of
 from romkit.systems.terms import Projected
 
@@ -42,7 +42,7 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
     return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
 
 
-def sketch(full: System, basis: Basis) -> Projected:
+def sketch(full: EvolutionEquation, basis: Basis) -> Projected:
     """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
     V = basis.modes  # (n, r)
     n = len(V)

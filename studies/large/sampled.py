@@ -15,8 +15,8 @@ from romkit.core.types import Field
 from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
+from romkit.systems.base import SystemThroughBasis
 from romkit.systems.sampled import Sampled, basis_of_rates, training_data
-from romkit.systems.through import SystemThroughBasis
 from studies.large.measuring import MU, Found, grid, seconds, solved, training
 from studies.large.reaction import Reaction, exponential
 

@@ -20,9 +20,9 @@ from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96, System
 from romkit.systems import sampled as rates
+from romkit.systems.base import SystemThroughBasis
 from romkit.systems.sampled import Sampled, chosen_rows, coordinates_of
 from romkit.systems.terms import Quadratic, Term, symmetric, upper_triangle
-from romkit.systems.through import SystemThroughBasis
 from romkit.testing import check_system
 from tests.refusals import refused
 
