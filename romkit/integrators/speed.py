@@ -19,6 +19,7 @@ from romkit.core.errors import InputError
 from romkit.core.files import reason
 from romkit.core.polynomials import total_degree
 from romkit.core.types import Array
+from romkit.numerics import Design
 
 DEGREES = (0, 1, 2, 3)
 """Degrees of the context that are tried."""
@@ -224,42 +225,29 @@ def _cuts(c: Array) -> Iterator[tuple[int, ...]]:
 
 
 def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
-    """Polynomial (C,) of the degree with the smallest errors (C,) where a context is left out."""
+    """Fit the polynomial (C,) of the degree with the smallest errors (C,) where a context is left
+    out.
+    """
     low = c.min(axis=0)
     high = c.max(axis=0)
     shift = (low + high) / 2
     scale = np.where(high > low, (high - low) / 2, 1.0)
     d = (c - shift) / scale  # (C, p)
+    values = torch.from_numpy(s)
+    one_by_one = [[run] for run in range(len(s))]
     best = None
     smallest = np.inf
     for degree in DEGREES:
         exponents = total_degree(c.shape[1], degree)
         products = [np.prod(d**powers, axis=1) for powers in exponents]
-        columns = np.stack(products, axis=1)
-        if not _is_determined(columns):
+        design = Design(torch.from_numpy(np.stack(products, axis=1)))
+        if not design.is_determined:
             break
-        coefficients, errors = _left_out(columns, s)
+        errors = design.residuals_left_out(values, one_by_one).numpy()
         square = np.square(errors).sum()
         if best is None or square < smallest:
-            numbers = [tuple(values.tolist()) for values in (shift, scale, coefficients)]
-            of_shift, of_scale, of_terms = numbers
-            piece = Piece(of_shift, of_scale, tuple(exponents), of_terms)
-            best = (piece, errors)
+            numbers = (shift, scale, design.coefficients(values))
+            of_shift, of_scale, of_terms = [tuple(values.tolist()) for values in numbers]
+            best = Piece(of_shift, of_scale, tuple(exponents), of_terms), errors
             smallest = square
     return best
-
-
-def _is_determined(columns: Array) -> bool:
-    """Whether samples (C, K) determine all coefficients, and one more says how well."""
-    samples, terms = columns.shape
-    return terms < samples and np.linalg.matrix_rank(columns) == terms
-
-
-def _left_out(columns: Array, s: Array) -> tuple[Array, Array]:
-    """Coefficients (K,), and errors (C,) where a sample is left out."""
-    inverse = np.linalg.pinv(columns)
-    coefficients = inverse @ s
-    # the residual where a context is left out is that of all over 1 - leverage
-    leverage = np.einsum("ck,kc->c", columns, inverse)
-    share = (1 - leverage).clip(1e-9)
-    return coefficients, (s - columns @ coefficients) / share

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core.types import Array
-
-NEAREST = 1e-6
-"""Distance, in the ranges of the contexts, below which a context counts as that of a run."""
+from romkit.numerics import Kriging, Nearest
+from romkit.numerics.smoothers import matern
 
 SMALLEST = 1e-12
 """Least size, in the largest one: errors of runs that are all at rest vanish."""
@@ -79,11 +79,10 @@ def sizes_between(runs: Array, of_runs: Array, wanted: Array) -> Array:
     """Geometric mean (k,) of sizes (R,) at runs (R, p), with weights by the square of the distance of
     wanted contexts (k, p).
     """
-    distance = np.linalg.norm(wanted[:, None] - runs, axis=-1)  # (k, R)
-    weights = 1 / np.square(np.maximum(distance, NEAREST))
+    weights = Nearest().weights(torch.from_numpy(runs), torch.from_numpy(wanted))  # (k, R)
     least = max(SMALLEST * of_runs.max(), np.finfo(float).tiny)
     logarithms = np.log(np.maximum(of_runs, least))
-    return np.exp(weights @ logarithms / weights.sum(-1))
+    return np.exp(weights.numpy() @ logarithms)
 
 
 def gaps(runs: Array, wanted: Array) -> Array:
@@ -93,14 +92,7 @@ def gaps(runs: Array, wanted: Array) -> Array:
 
     Source: Rasmussen, Williams (2006), Gaussian processes, equations 2.24 and 4.17 with reach 1.
     """
-    runs = np.unique(runs, axis=0)
-    covariance = _matern(runs, runs) + JITTER * np.eye(len(runs))
-    between = _matern(runs, wanted)  # (R, k)
-    explained = (between * np.linalg.solve(covariance, between)).sum(0)
-    return np.sqrt(np.maximum(1 - explained, JITTER))
-
-
-def _matern(x: Array, y: Array) -> Array:
-    """Covariance (k, m) of a function with one derivative at points (k, p) and (m, p)."""
-    distance = np.sqrt(3) * np.linalg.norm(x[:, None] - y, axis=-1)
-    return (1 + distance) * np.exp(-distance)
+    known, at = torch.from_numpy(np.unique(runs, axis=0)), torch.from_numpy(wanted)
+    kriging = Kriging(matern, noise=JITTER, degree=None)
+    variance = kriging.variance(known, at, kriging.weights(known, at))
+    return variance.clamp(min=JITTER).sqrt().numpy()
