@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Pair
+from romkit.numerics.smoothers import matern
 
 CONTEXT_LENGTHS = (0.1, 0.2, 0.4, 1.0)
 """Lengths of the kernel that are tried, in half widths of the context's range."""
@@ -205,10 +206,4 @@ def kernel_of(a: Tensor, b: Tensor) -> Tensor:
     """
     # distances of equal points are zero exactly without products of matrices
     distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    s = 3**0.5 * distance
-    return _matern(s) + _matern(s / TREND)
-
-
-def _matern(s: Tensor) -> Tensor:
-    decay = torch.exp(-s)
-    return (1 + s) * decay
+    return matern(distance) + matern(distance / TREND)

@@ -11,6 +11,7 @@ from romkit.core import runtime
 from romkit.core.types import Array
 from romkit.engine import RungeKutta, compiled_if
 from romkit.models.fields import FullModel, LatentModel, Model
+from romkit.numerics import Nearest, left_out
 from romkit.solvers import RK4, checked_step
 from romkit.solvers.base import Run
 
@@ -28,11 +29,11 @@ that are looked at: a filter goes from observation to observation.
 MANY = 1e6
 """Steps of a filter in its life, so that compiling pays."""
 
-TINY, LOST = 1e-300, 1e300
-"""Numbers that nothing is divided by, and that stand for infinity where it would be subtracted."""
+TINY = 1e-300
+"""Number that nothing is divided by."""
 
-NARROWEST = 1e-12
-"""Smallest squared width of the neighbourhood of a context."""
+NARROWEST = 1e-6
+"""Smallest width of the neighbourhood of a context, in its range."""
 
 JITTER = 1e-20
 """Variance that makes the covariance of errors definite."""
@@ -188,20 +189,23 @@ class Noisy(Forecasting):
 
     def _learn_speed(self, c: Array, lags: Array) -> Array:
         """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
-        apart = self._apart(c, c)
+        contexts = torch.from_numpy(c / self.scale)
+        if len(c) == 1:
+            self._known = contexts, lags, Nearest(NARROWEST)
+            return lags
+        apart = torch.cdist(contexts, contexts).fill_diagonal_(torch.inf)
+        nearest = np.median(apart.min(1).values.square())
+        smoother = Nearest(max(float(np.sqrt(nearest)), NARROWEST))
+        self._known = contexts, lags, smoother
         # a context is corrected by its neighbours alone, as a new one will be
-        if len(c) > 1:
-            np.fill_diagonal(apart, np.inf)
-        nearest = np.median(apart.min(1))
-        width = max(float(nearest), NARROWEST)
-        self._known = c, lags, width
-        return _near(apart, width) @ lags
+        one_by_one = [[run] for run in range(len(c))]
+        return left_out(smoother, contexts, one_by_one).numpy() @ lags
 
     def speed(self, at: Array) -> Array:
         """Speeds (N,) at contexts (N, p), relative to that of the latent field."""
-        c, lags, width = self._known
-        weights = _near(self._apart(at, c), width)
-        return 1 + weights @ lags
+        contexts, lags, smoother = self._known
+        weights = smoother.weights(contexts, torch.from_numpy(at / self.scale))
+        return 1 + weights.numpy() @ lags
 
     def _checked_step(self, w: Array, c: Array, times: Array) -> float:
         """Length of steps that are exact from training states (C, T, d) on, over a few intervals.
@@ -229,11 +233,6 @@ class Noisy(Forecasting):
         ends = self._moved(starts, contexts, speed, times[0], times[lag])
         ends = ends.reshape(len(c), number, -1)
         return w[:, lag:] - ends
-
-    def _apart(self, at: Array, c: Array) -> Array:
-        """Squared distances (N, C) of contexts."""
-        difference = (at[:, None] - c) / self.scale
-        return np.square(difference).sum(-1)
 
     def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
         """States (N, d) at time `end`."""
@@ -313,11 +312,3 @@ def _root_of_covariance(errors: Array, span: float) -> Array:
     covariance = errors.T @ errors / len(errors) / span
     jitter = JITTER * np.eye(len(covariance))
     return np.linalg.cholesky(covariance + jitter)
-
-
-def _near(apart: Array, width: float) -> Array:
-    """Weights (N, C) of neighbours at these squared distances."""
-    apart = np.minimum(apart, LOST)
-    beyond_nearest = apart.min(1, keepdims=True) - apart
-    weights = np.exp(beyond_nearest / (2 * width))
-    return weights / weights.sum(1, keepdims=True)

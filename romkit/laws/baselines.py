@@ -5,6 +5,8 @@ time, and runs interpolated in the context.
 import torch
 from torch import Tensor
 
+from romkit.numerics import Spline
+
 
 def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
     """A run (T, n) from where it is nearest to a start (n,); at its end it goes on from the state in
@@ -32,20 +34,8 @@ def interpolated_runs(states: Tensor, context: Tensor, wanted: Tensor) -> Tensor
         context: (C, p) of these, scaled.
         wanted: contexts (k, p), scaled likewise.
     """
-    from scipy.interpolate import RBFInterpolator  # slow to import, and seldom needed
-
-    # runs at one context are one point of the spline
-    points, group = torch.unique(context, dim=0, return_inverse=True)
-    count = torch.bincount(group)[:, None, None]
-    total = states.new_zeros(len(points), *states.shape[1:])
-    means = total.index_add(0, group, states) / count
-    # its plane needs points that do not lie in a smaller one
-    kernel = "linear"
-    if int(torch.linalg.matrix_rank(points - points.mean(0))) == points.shape[-1]:
-        kernel = "thin_plate_spline"
-    spline = RBFInterpolator(points.numpy(), means.flatten(1).numpy(), kernel=kernel)
-    values = torch.from_numpy(spline(wanted.numpy()))
-    return values.unflatten(1, states.shape[1:])
+    weights = Spline().weights(context, wanted)  # (k, C)
+    return torch.einsum("kc,ctn->ktn", weights, states.double())
 
 
 def _nearest(states: Tensor, state: Tensor) -> int:
