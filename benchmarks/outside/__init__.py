@@ -1,0 +1,1 @@
+"""Boards that others made: families of systems over parameters, chaos, moving fronts."""

@@ -1,0 +1,90 @@
+"""romkit's own calls, with default settings."""
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+import romkit
+from benchmarks.outside.rivals import MODES
+
+NAME = "romkit"
+
+COMPLETE = 10
+"""Most components of which a law of the states themselves is asked for."""
+
+
+def dataset(
+    states: np.ndarray, times: np.ndarray | float, context: Mapping[str, np.ndarray] | None = None
+) -> xr.Dataset:
+    """Runs (C, T, n) in romkit's schema, without words."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return romkit.data.from_arrays(states, times, context=context)
+
+
+def states_of(forecast: xr.Dataset) -> np.ndarray:
+    """States (C, T, n) or (T, n) of a forecast."""
+    states = forecast["state"] if "state" in forecast else forecast["rom"]
+    lead = [name for name in ("trajectory", "time") if name in states.dims]
+    return states.transpose(*lead, ...).values
+
+
+def terms_of(law: object) -> int:
+    """Number of terms of a law as it is written."""
+    text = [line.split("=", 1)[1].strip().lstrip("-") for line in law.formulas()]
+    return sum(1 + line.count(" + ") + line.count(" - ") for line in text if line != "0")
+
+
+@dataclass(frozen=True)
+class ByLaw:
+    """Forecasts by a law.
+
+    Attributes:
+        projection, law: of romkit.
+        interval: of the forecasts.
+    """
+
+    projection: object
+    law: object
+    interval: float
+
+    def __call__(self, last: np.ndarray, steps: int) -> np.ndarray:
+        run = romkit.forecast(
+            self.projection,
+            dynamics=self.law,
+            initial_state=last[-1],
+            duration=self.interval * steps,
+            dt=self.interval,
+        )
+        return states_of(run)[1 : steps + 1]
+
+    @property
+    def terms(self) -> int:
+        return terms_of(self.law)
+
+
+def of_run(samples: np.ndarray, interval: float) -> ByLaw:
+    """Projection and law of a single run (T, n), by `romkit.fit` and `romkit.law`."""
+    runs = dataset(samples[None], interval)
+    if samples.shape[1] <= COMPLETE:
+        projection = romkit.fit("identity", runs, verbose=False)
+    else:
+        projection = romkit.fit("pod", runs, latent_dim=MODES, verbose=False)
+    return ByLaw(projection, romkit.law(projection, runs), interval)
+
+
+def of_runs(runs: xr.Dataset, complete: bool) -> tuple[Callable[..., xr.Dataset], object]:
+    """Forecast and law of runs at several parameters: by `romkit.learn`, or of the
+    complete state by `romkit.law`.
+    """
+    if complete:
+        projection = romkit.fit("identity", runs, verbose=False)
+        law = romkit.law(projection, runs)
+        return partial(romkit.forecast, projection, dynamics=law), law
+    with contextlib.redirect_stdout(io.StringIO()):
+        model = romkit.learn(runs)
+    return model.forecast, model.law
