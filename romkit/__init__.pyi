@@ -12,6 +12,7 @@ from romkit import data as data
 from romkit import ensemble as ensemble
 from romkit import errors as errors
 from romkit import explorer as explorer
+from romkit import hidden as hidden
 from romkit import integrators as integrators
 from romkit import laws as laws
 from romkit import learning as learning
@@ -35,6 +36,7 @@ from romkit.bases import basis as basis
 from romkit.branches import continuation as continuation
 from romkit.branches import verify as verify
 from romkit.certificates import certify as certify
+from romkit.hidden import hidden_context as hidden_context
 from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn

@@ -281,7 +281,7 @@ class Shots:
         products over groups: derivatives are needed by K m coefficients of a run, not K q m.
         """
         W = self.weights(theta)
-        by_group, slope, elimination = self._by_group(W, start)
+        by_group, slope, elimination = self.by_group(W, start)
         if self.returning is not None:
             matrix_back, slope_back = self.returning.normal_equations(W)
             by_group = by_group + self.weight * matrix_back
@@ -300,7 +300,7 @@ class Shots:
         matrix.diagonal().add_(PROXIMITY + self.ridge)
         return Equations(matrix, down.flatten()[free], elimination)
 
-    def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
+    def by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
         """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
         size = W[0].numel()
         squares = Squares(len(W), size)

@@ -1,0 +1,5 @@
+"""Hidden contexts: parameters that differ between runs and that nobody recorded."""
+
+from romkit.hidden.context import HiddenContext, PlacedRun, hidden_context
+
+__all__ = ["HiddenContext", "PlacedRun", "hidden_context"]

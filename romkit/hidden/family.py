@@ -1,0 +1,167 @@
+"""Laws of a family: one polynomial in the latents, whose coefficients are polynomials of a context
+that is partly known and partly hidden.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.polynomials import Monomials
+from romkit.core.tensors import divisor
+from romkit.laws.courses import Runs
+from romkit.laws.sensitivities import Motion
+from romkit.laws.terms import LatentTerms, MonomialTerms
+from romkit.laws.trajectories import time_scale
+
+
+class Structure(NamedTuple):
+    """Form of the laws of a family, the hypothesis that left-out groups judge.
+
+    Attributes:
+        degree: of the law, in the latents.
+        hidden: number of hidden parameters, r.
+        bend: degree in the context, in known and hidden parameters together.
+    """
+
+    degree: int
+    hidden: int
+    bend: int
+
+
+class ContextTerms(NamedTuple):
+    """Monomials of a context (known parameters, then hidden ones) up to a total degree.
+
+    Attributes:
+        known: number of known parameters, p.
+        hidden: number of hidden parameters, r.
+        degree: highest total degree.
+    """
+
+    known: int
+    hidden: int
+    degree: int
+
+    @property
+    def _monomials(self) -> Monomials:
+        return Monomials(self.known + self.hidden, self.degree)
+
+    @property
+    def number(self) -> int:
+        """q, the number of terms."""
+        variables = self.known + self.hidden
+        return math.comb(variables + self.degree, self.degree)
+
+    def __call__(self, context: Tensor) -> Tensor:
+        """Terms (..., q) at contexts (..., p + r)."""
+        if context.shape[-1] == 0:
+            return context.new_ones(*context.shape[:-1], 1)
+        return self._monomials(context)
+
+    def slopes(self, context: Tensor) -> Tensor:
+        """Derivatives (..., q, r) of the terms by the hidden parameters."""
+        terms = self(context)
+        if self.hidden == 0:
+            return terms.new_zeros(*terms.shape, 0)
+        table = self._monomials.slopes()[self.known :]  # (r, q, q)
+        return torch.einsum("...q,rqk->...kr", terms, table)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Laws ż = φ(z) Σ_q T_q(k, c) θ_q of G groups with known parameters k and hidden ones c.
+
+    Attributes:
+        terms: T, of the context.
+        theta: coefficients θ (K, q, m).
+        known: (G, p), each parameter in [-1, 1].
+        hidden: (G, r).
+    """
+
+    terms: ContextTerms
+    theta: Tensor
+    known: Tensor
+    hidden: Tensor
+
+    @property
+    def context(self) -> Tensor:
+        """Known and hidden parameters (G, p + r)."""
+        return torch.cat([self.known, self.hidden], -1)
+
+    @property
+    def mix(self) -> Tensor:
+        """Terms of the context (G, q) of each group."""
+        return self.terms(self.context)
+
+    @property
+    def weights(self) -> Tensor:
+        """Coefficients (G, K, m) of each group."""
+        return torch.einsum("gq,kqm->gkm", self.mix, self.theta)
+
+    @property
+    def tangents(self) -> Tensor:
+        """Derivatives (G, K m, r) of the coefficients of each group by its hidden parameters."""
+        slopes = self.terms.slopes(self.context)  # (G, q, r)
+        return torch.einsum("gqr,kqm->gkmr", slopes, self.theta).flatten(1, 2)
+
+    def at(self, known: Tensor, hidden: Tensor) -> "Family":
+        """The same laws at other contexts."""
+        return replace(self, known=known, hidden=hidden)
+
+    def only(self, groups: Tensor) -> "Family":
+        """The same laws at the contexts of some groups."""
+        return self.at(self.known[groups], self.hidden[groups])
+
+    def bent(self, degree: int) -> "Family":
+        """The same laws with terms of the context up to a higher degree, whose coefficients are 0."""
+        terms = self.terms._replace(degree=degree)
+        K, q, m = self.theta.shape
+        theta = self.theta.new_zeros(K, terms.number, m)
+        # monomials are ordered by their degree
+        theta[:, :q] = self.theta
+        return replace(self, terms=terms, theta=theta)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Units of the latents and of time in which laws are fitted.
+
+    Attributes:
+        mean, largest: (m,) latents are mean + largest · w, with |w| at most 1 in the data.
+        tau: time in which latents move by one deviation at their typical speed.
+    """
+
+    mean: Tensor
+    largest: Tensor
+    tau: float
+
+    @classmethod
+    def of(cls, states: Tensor, times: Tensor) -> "Scale":
+        """Units of runs (n, T, m) at times (T,)."""
+        mean = states.nanmean((0, 1))
+        distance = (states - mean).abs().nan_to_num(0.0)
+        largest = divisor(distance.amax((0, 1)))
+        tau = time_scale((states - mean) / largest, times)
+        return cls(mean, largest, tau)
+
+    def scaled(self, states: Tensor) -> Tensor:
+        """Latents (..., m) in units of the fit."""
+        return (states - self.mean) / self.largest
+
+    def physical(self, w: Tensor) -> Tensor:
+        """Latents (..., m) in their own units."""
+        return self.mean + self.largest * w
+
+    def runs(self, states: Tensor, times: Tensor, group: Tensor) -> Runs:
+        """Runs (n, T, m) to shoot along, in the units of the fit."""
+        clock = (times - times[0]) / self.tau
+        mix = torch.ones(int(group.max()) + 1, 1, dtype=states.dtype)
+        return Runs(self.scaled(states), clock, group, mix)
+
+
+def motion(latents: int, degree: int) -> Motion:
+    """Motion of a polynomial law of some degree of so many latents, of first order."""
+    terms: LatentTerms = MonomialTerms(latents, degree)
+    return Motion(terms, latents, 1)

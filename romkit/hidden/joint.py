@@ -1,0 +1,274 @@
+"""Joint least squares on the law of a family and on the hidden contexts of its groups.
+
+Derivatives of the residuals are by the coefficients of each group itself (`romkit.laws.shooting`);
+the chain rule leads from there to shared coefficients and contexts, so that a context costs a
+column of the same normal equations.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.levenberg import levenberg_marquardt
+from romkit.hidden.family import Family
+from romkit.laws.courses import Runs
+from romkit.laws.sensitivities import Motion
+from romkit.laws.shooting import (
+    EXACT,
+    FINE,
+    GROWTH,
+    NEAR,
+    NOISY,
+    REFINED,
+    RESOLUTION,
+    ROUGH,
+    ROUNDING,
+    SETTLED,
+    SHORTEST,
+    TRIALS,
+    Elimination,
+    Hold,
+    Shots,
+    lengths,
+    noise,
+    shots,
+)
+from romkit.laws.shooting import Structure as LawStructure
+
+LONGEST = 16.0
+"""Longest windows [time scales]: of longer ones no context is told better, and chaos loses them."""
+
+CLOSE = 1e-3
+"""Relative gain of a step after which the last fit ends."""
+
+HELD = 1e-9
+"""Weight of changes of coefficients and of contexts, relative to the mean square residual, so that
+what nothing determines stays where it was."""
+
+
+class Blocks(NamedTuple):
+    """Normal equations of each group by its own coefficients.
+
+    Attributes:
+        matrix: (G, K m, K m).
+        slope: (G, K m).
+        starts: starts of windows as functions of the coefficients; None where they are the data.
+    """
+
+    matrix: Tensor
+    slope: Tensor
+    starts: Elimination | None
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Windows of runs, to be followed by the laws of a family.
+
+    Attributes:
+        shots: the windows, with the group of each run.
+        law: whether coefficients of the law are fitted, or hold.
+        contexts: whether hidden contexts are fitted, or hold.
+    """
+
+    shots: Shots
+    law: bool = True
+    contexts: bool = True
+
+    def cost(self, family: Family, start: Tensor) -> Tensor:
+        """Mean square distance from the data."""
+        weights = family.weights.transpose(0, 1)  # (K, G, m)
+        return replace(self.shots, mix=_unit(weights), prior=weights).cost(weights, start)
+
+    def blocks(self, family: Family, start: Tensor) -> Blocks:
+        """Normal equations by the coefficients of each group."""
+        return Blocks(*self.shots.by_group(family.weights, start))
+
+    def free(self, family: Family) -> Tensor:
+        """Which of the unknowns (K q m + G r,) are fitted."""
+        law = torch.full((family.theta.numel(),), self.law)
+        contexts = torch.full((family.hidden.numel(),), self.contexts)
+        return torch.cat([law, contexts])
+
+
+def _unit(weights: Tensor) -> Tensor:
+    """Terms (G, G) that give each group its own coefficients, of coefficients (K, G, m)."""
+    return torch.eye(weights.shape[1], dtype=weights.dtype)
+
+
+def joint_equations(family: Family, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    """Normal equations (P, P) and (P,) by θ and the hidden contexts, P = K q m + G r."""
+    K, q, m = family.theta.shape
+    G, r = family.hidden.shape
+    mix, tangents = family.mix, family.tangents
+    outer = torch.einsum("gq,gp->gqp", mix, mix)
+    of_groups = blocks.matrix.reshape(G, K, m, K, m)
+    law = torch.einsum("gqp,gkalb->kqalpb", outer, of_groups).reshape(K * q * m, -1)
+    along = blocks.matrix @ tangents  # (G, K m, r)
+    coupling = torch.einsum("gq,gkar->kqagr", mix, along.unflatten(1, (K, m)))
+    coupling = coupling.reshape(K * q * m, G * r)
+    matrix = family.theta.new_zeros(K * q * m + G * r, K * q * m + G * r)
+    matrix[: K * q * m, : K * q * m] = law
+    matrix[: K * q * m, K * q * m :] = coupling
+    matrix[K * q * m :, : K * q * m] = coupling.mT
+    contexts = torch.block_diag(*(tangents.mT @ along))
+    if r:
+        matrix[K * q * m :, K * q * m :] = contexts
+    of_law = torch.einsum("gq,gka->kqa", mix, blocks.slope.unflatten(1, (K, m)))
+    of_contexts = torch.einsum("gnr,gn->gr", tangents, blocks.slope)
+    return matrix, torch.cat([of_law.flatten(), of_contexts.flatten()])
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Quadratic model of a fit about a family and starts (n, W, m): an `Expansion` of one member."""
+
+    fit: Fit
+    family: Family
+    start: Tensor
+    cost: Tensor
+
+    @classmethod
+    def of(cls, fit: Fit, family: Family, start: Tensor | None = None) -> "Expanded":
+        """Model about a family, with windows that start at the data by default."""
+        if start is None:
+            start = fit.shots.windows.start
+        return cls(fit, family, start, fit.cost(family, start).reshape(1))
+
+    def select(self, members: Tensor) -> "Expanded":
+        return self
+
+    def replaced(self, members: Tensor, other: "Expanded") -> "Expanded":
+        return other if len(members) else self
+
+    @functools.cached_property
+    def equations(self) -> tuple[Tensor, Tensor, Elimination | None]:
+        """Normal equations by the unknowns that are free, and starts as their functions."""
+        blocks = self.fit.blocks(self.family, self.start)
+        matrix, slope = joint_equations(self.family, blocks)
+        free = self.fit.free(self.family).nonzero().squeeze(-1)
+        return matrix[free][:, free], slope[free], blocks.starts
+
+    def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
+        matrix, slope, starts = self.equations
+        damped = matrix.clone()
+        damped.diagonal().add_(damping * matrix.diagonal()).add_(HELD)
+        factor, failed = torch.linalg.cholesky_ex(damped)
+        if failed:
+            return replace(self, cost=torch.full_like(self.cost, torch.inf))
+        step = torch.cholesky_solve(slope.unsqueeze(-1), factor).squeeze(-1)
+        free = self.fit.free(self.family)
+        change = torch.zeros(len(free), dtype=step.dtype)
+        change[free] = -step
+        theta, hidden = self.family.theta, self.family.hidden
+        of_law = change[: theta.numel()].reshape(theta.shape)
+        of_contexts = change[theta.numel() :].reshape(hidden.shape)
+        start = self.start
+        if starts is not None:
+            of_groups = torch.einsum("gq,kqm->gkm", self.family.mix, of_law).flatten(1)
+            of_groups = of_groups + torch.einsum("gnr,gr->gn", self.family.tangents, of_contexts)
+            start = start + starts.change(of_groups[self.fit.shots.group])
+        family = replace(self.family, theta=theta + of_law, hidden=hidden + of_contexts)
+        return Expanded.of(self.fit, family, start)
+
+
+class Plan(NamedTuple):
+    """Windows that a fit goes through, in time scales.
+
+    Attributes:
+        shortest: duration of the first ones.
+        longest: duration of the last ones.
+    """
+
+    shortest: float = SHORTEST
+    longest: float = LONGEST
+
+
+def fitted(
+    family: Family,
+    motion: Motion,
+    runs: Runs,
+    plan: Plan,
+    *,
+    law: bool = True,
+    contexts: bool = True,
+) -> Family:
+    """Family that follows windows of the runs, from short ones to long ones.
+
+    Args:
+        family: to begin with.
+        motion: of its laws.
+        runs: with the numbers of their groups.
+        plan: which windows.
+        law: whether its coefficients are fitted.
+        contexts: whether hidden parameters are.
+    """
+    loose = noise(runs) > NOISY
+    for duration, length in lengths(runs, plan.shortest):
+        if duration > max(plan.longest, plan.shortest):
+            break
+        is_short = duration < ROUGH
+        resolution = RESOLUTION if is_short else FINE
+        # in short windows free starts would explain what the law has to
+        problem = windows_of(family, motion, runs, length, resolution, loose and not is_short)
+        end = levenberg_marquardt(
+            Expanded.of(Fit(problem, law, contexts), family),
+            trials=TRIALS,
+            absolute=EXACT,
+            relative=SETTLED,
+            shrinkage=0.2,
+            largest=10.0,
+        )
+        family = end.family
+    return family
+
+
+def polished(
+    family: Family, motion: Motion, runs: Runs, *, law: bool = True, trials: int = TRIALS
+) -> Expanded:
+    """Fit to the longest windows from starts of their own, with steps whose own error is
+    negligible.
+    """
+    length = longest(runs)
+    start = None
+    end = None
+    for k in range(REFINED + 1):
+        problem = windows_of(family, motion, runs, length, FINE * GROWTH**k, True)
+        expanded = Expanded.of(Fit(problem, law), family, start)
+        if end is not None and _alike(end.cost, expanded.cost):
+            return end
+        end = levenberg_marquardt(
+            expanded,
+            trials=trials,
+            absolute=ROUNDING,
+            relative=CLOSE,
+            shrinkage=0.1,
+            largest=10.0,
+        )
+        family, start = end.family, end.start
+    return end
+
+
+def longest(runs: Runs) -> int:
+    """Intervals of the longest windows."""
+    step = float(runs.times.diff().median())
+    return min(len(runs.times) - 1, max(1, round(LONGEST / step)))
+
+
+def _alike(cost: Tensor, finer: Tensor) -> bool:
+    """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
+    larger = torch.maximum(cost, finer)
+    return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)
+
+
+def windows_of(
+    family: Family, motion: Motion, runs: Runs, length: int, resolution: float, loose: bool
+) -> Shots:
+    """Windows of all runs, of so many intervals."""
+    weights = family.weights.transpose(0, 1)
+    every = torch.ones_like(weights, dtype=torch.bool)
+    structure = LawStructure(motion, every)
+    runs = replace(runs, mix=_unit(weights))
+    return shots(structure, runs, weights, length, Hold(), resolution, loose)

@@ -1,0 +1,91 @@
+"""Maps between hidden parameters and known ones, where some groups have these."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.polynomials import Monomials
+from romkit.core.tensors import divisor
+from romkit.core.types import Names
+
+DEGREES = (1, 2, 3)
+"""Degrees of maps."""
+
+SPARE = 2
+"""Groups, at least, beside the coefficients of a map of one quantity."""
+
+BETTER = 0.7
+"""Error of a higher degree, relative to that of the one before, from which on it is taken."""
+
+
+class Polynomial(NamedTuple):
+    """Polynomial map y = T((x - shift) / scale) B.
+
+    Attributes:
+        shift, scale: (p,) of x.
+        degree: of T.
+        coefficients: B (q, k).
+        error: (k,) root mean square error of groups that the map has not seen.
+    """
+
+    shift: Tensor
+    scale: Tensor
+    degree: int
+    coefficients: Tensor
+    error: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, y: Tensor) -> "Polynomial":
+        """Map of x (G, p) to y (G, k), of the degree whose left-out errors are small."""
+        shift = x.mean(0)
+        scale = divisor((x - shift).abs().amax(0))
+        scaled = (x - shift) / scale
+        best = None
+        for degree in DEGREES:
+            design = Monomials(x.shape[1], degree)(scaled)
+            if best is not None and len(x) < design.shape[1] + SPARE:
+                break
+            coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
+            error = _left_out(design, y, coefficients)
+            if best is None or float((error / best.error).mean()) < BETTER:
+                best = cls(shift, scale, degree, coefficients, error)
+        return best
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Values (..., k) at x (..., p)."""
+        terms = Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
+        return terms @ self.coefficients
+
+    def slope(self, x: Tensor) -> Tensor:
+        """Derivatives (k, p) at x (p,)."""
+        monomials = Monomials(len(x), self.degree)
+        terms = monomials((x - self.shift) / self.scale)
+        slopes = torch.einsum("q,pqs->sp", terms, monomials.slopes())
+        return self.coefficients.mT @ slopes / self.scale
+
+
+def _left_out(design: Tensor, y: Tensor, coefficients: Tensor) -> Tensor:
+    """Root mean square error (k,) of each row by the others: residuals over 1 - leverage."""
+    leverage = (design @ torch.linalg.pinv(design)).diagonal().clamp(max=1 - 1e-9)
+    residual = (y - design @ coefficients) / (1 - leverage).unsqueeze(-1)
+    return residual.square().mean(0).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Known parameters of some groups, and maps between them and hidden ones.
+
+    Attributes:
+        names: of the known parameters.
+        known, hidden: maps to each from the other.
+    """
+
+    names: Names
+    known: Polynomial
+    hidden: Polynomial
+
+    def __repr__(self) -> str:
+        errors = zip(self.names, self.known.error.tolist(), strict=True)
+        return ", ".join(f"{name} to {error:.2g}" for name, error in errors)

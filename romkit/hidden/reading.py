@@ -1,0 +1,216 @@
+"""Runs with their groups, as hidden contexts are sought in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from torch import Tensor
+
+import romkit.data as datasets
+from romkit.bases import Basis, basis
+from romkit.core.boundary import unchecked
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.tensors import divisor
+from romkit.core.types import Array, Names
+from romkit.data.context import ROLE
+from romkit.hidden.family import Scale
+from romkit.hidden.search import Groups
+
+FEWEST = 4
+"""Groups from which on a parameter can be left out, found, and judged."""
+
+SHORTEST = 6
+"""Samples of a run from which on its first part places it, and its second part judges."""
+
+NARROW = 6
+"""Components of a state that needs no basis."""
+
+SPARSE = 0.5
+"""Share of the common times at which a run has samples, below which runs have times of their own."""
+
+
+def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) -> xr.Dataset:
+    """Runs in romkit's schema, with the known parameters declared.
+
+    Raises:
+        InputError: inputs, or parameters that move.
+    """
+    data = source
+    if not isinstance(source, xr.Dataset) or "component" not in source.dims:
+        data = datasets.describe(source, context=context)
+    data = data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+    if "control" in data:
+        fix = "leave inputs out, or romkit.learn with the parameters that are known"
+        raise InputError("runs", expected="runs without inputs", got="inputs", fix=fix)
+    return _on_common_times(data)
+
+
+def _on_common_times(data: xr.Dataset) -> xr.Dataset:
+    """Data whose runs have common times."""
+    seen = np.isfinite(data["state"].values).all(-1)  # (C, T)
+    first, last = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
+    share = seen.sum(1) / np.maximum(last - first, 1)
+    if np.median(share) >= SPARSE:
+        return data
+    warn(
+        "runs have times of their own; brought to common ones by romkit.data.resampled", DataWarning
+    )
+    return datasets.resampled(data)
+
+
+def known_names(data: xr.Dataset, group: str | None, context: Sequence[str] | None) -> Names:
+    """Names of the parameters that are known: as given, else those that are declared.
+
+    Raises:
+        InputError: one that the runs do not have, or that moves within them.
+    """
+    names = context
+    if names is None:
+        names = ()
+        if unchecked(datasets.context.is_declared)(data):
+            names = datasets.context_names(data)
+    names = tuple(name for name in names if name != group)
+    for name in names:
+        if name not in data.coords or data[name].dims != ("trajectory",):
+            got = f"{name}, which is none" if name not in data.coords else f"{name}, which moves"
+            fix = "name coordinates along the trajectories"
+            raise InputError("context", expected="one number a run", got=got, fix=fix)
+    return names
+
+
+def labels_of(data: xr.Dataset, group: str | None) -> Array:
+    """Names (C,) of the groups of the runs; by default each has its own.
+
+    Raises:
+        InputError: a name that is no coordinate of the runs.
+    """
+    number = data.sizes["trajectory"]
+    if group is None:
+        return np.arange(number)
+    if group not in data.coords or data[group].dims != ("trajectory",):
+        fix = "give each run the name of its group: runs.assign_coords(batch=('trajectory', [...]))"
+        raise InputError("group", expected="a coordinate along trajectory", got=group, fix=fix)
+    return data[group].values
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Latents of states, and their units.
+
+    Attributes:
+        basis: of wide states, else None.
+        scale: of the latents, and of time.
+        low, high: (p,) range of the known parameters.
+    """
+
+    basis: Basis | None
+    scale: Scale
+    low: Array
+    high: Array
+
+    def latents(self, states: Tensor) -> Tensor:
+        """Latents (..., m) of states (..., n)."""
+        return states if self.basis is None else self.basis.encode(states)
+
+    def states(self, w: Tensor) -> Tensor:
+        """States (..., n) of latents in units of the fit."""
+        z = self.scale.physical(w)
+        return z if self.basis is None else self.basis.decode(z)
+
+    def deviations(self, of_latents: Tensor) -> Tensor:
+        """Deviations (..., n) of states, from those of latents in units of the fit."""
+        z = self.scale.largest * of_latents
+        if self.basis is None:
+            return z
+        return (z.square() @ self.basis.modes.mT.square()).sqrt()
+
+    def known(self, values: Array) -> Tensor:
+        """Known parameters (..., p), each in [-1, 1] over the runs."""
+        width = divisor(self.high - self.low)
+        return torch.from_numpy(2 * (values - self.low) / width - 1)
+
+
+def grouped(
+    data: xr.Dataset, labels: Array, known: Names, rank: int | None
+) -> tuple[Groups, Frame, Array]:
+    """Runs in groups, their units, and the names of the groups, in the order of their first runs.
+
+    Raises:
+        InputError: too few groups or samples, or known parameters that differ within a group.
+    """
+    names, first, group = np.unique(labels, return_index=True, return_inverse=True)
+    order = first.argsort()
+    names, group = names[order], order.argsort()[group]
+    if len(names) < FEWEST:
+        fix = "name what tells them apart, group='batch', or give more runs"
+        got = f"{len(names)} groups of {len(labels)} runs"
+        raise InputError("group", expected=f"{FEWEST} groups or more", got=got, fix=fix)
+    values = _of_groups(data, known, group, names)
+    states = torch.from_numpy(data["state"].values.astype(float))
+    times = torch.from_numpy(data["time"].values.astype(float))
+    enough = states.isfinite().all(-1).sum(1)
+    if int(enough.min()) < SHORTEST:
+        got = f"{int(enough.min())} in run {int(enough.argmin())}"
+        fix = "leave that run out"
+        raise InputError("runs", expected=f"{SHORTEST} complete samples or more", got=got, fix=fix)
+    of_runs = torch.from_numpy(group)
+    modes = None
+    if rank is not None or states.shape[-1] > NARROW:
+        modes = _basis(states, rank or NARROW // 2)
+    latents = states if modes is None else modes.encode(states)
+    scale = Scale.of(latents, times)
+    frame = Frame(modes, scale, values.min(0), values.max(0))
+    runs = scale.runs(latents, times, of_runs)
+    units, beyond = _in_errors(states, latents, modes, scale, of_runs)
+    return Groups(runs, frame.known(values), units, beyond), frame, names
+
+
+def _basis(states: Tensor, rank: int) -> Basis:
+    """Leading modes of the snapshots."""
+    snapshots = states.flatten(0, 1)
+    complete = snapshots.isfinite().all(-1)
+    return basis(snapshots[complete], rank)
+
+
+def _in_errors(
+    states: Tensor, latents: Tensor, modes: Basis | None, scale: Scale, group: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Units (m,) of latents in errors, and the mean square (G,) that latents leave out, in those of
+    the leading one.
+    """
+    number = int(group.max()) + 1
+    if modes is None:
+        return torch.ones_like(scale.largest), torch.zeros(number, dtype=torch.float64)
+    unit = scale.largest.max()
+    beyond = (states - modes.decode(latents)).square().sum(-1) / latents.shape[-1]  # (C, T)
+    of_runs = beyond.nanmean(1) / unit**2
+    sums = torch.zeros(number, dtype=torch.float64).index_add(0, group, of_runs)
+    return scale.largest / unit, sums / torch.bincount(group)
+
+
+def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Array:
+    """Known parameters (G, p) of the groups."""
+    values = np.zeros((len(names), len(known)))
+    for column, name in enumerate(known):
+        of_runs = data[name].values.astype(float)
+        for row in range(len(names)):
+            own = np.unique(of_runs[group == row])
+            if len(own) != 1 or not np.isfinite(own[0]):
+                got = f"{', '.join(f'{value:g}' for value in own[:3])} in {names[row]}"
+                fix = "give runs of other values a group of their own"
+                raise InputError(name, expected="one value in a group", got=got, fix=fix)
+            values[row, column] = own[0]
+    return values
+
+
+def with_hidden(data: xr.Dataset, known: Names, hidden: dict[str, Array]) -> xr.Dataset:
+    """Data with hidden parameters (C,) as parameters of their context, beside the known ones."""
+    for name in known:
+        data = data.assign_coords({name: data[name].assign_attrs({ROLE: "context"})})
+    for name, values in hidden.items():
+        about = {ROLE: "context", "long_name": "hidden parameter", "units": "1"}
+        data = data.assign_coords({name: ("trajectory", values, about)})
+    return data

@@ -1,0 +1,250 @@
+"""Number of hidden parameters, and degrees of the law: by forecasts of left-out groups."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from romkit.hidden.family import Family, Structure, motion
+from romkit.hidden.joint import LONGEST as WINDOW
+from romkit.hidden.joint import Plan, fitted
+from romkit.hidden.placing import Placed, placed
+from romkit.hidden.starts import OwnLaws
+from romkit.laws.courses import Runs
+from romkit.laws.shooting import ROUGH
+
+FOLDS, FEW = 3, 6
+"""Parts of the groups, each left out once; so few groups are left out one by one."""
+
+LONGEST = 8.0
+"""Longest windows [time scales] of fits that are only compared."""
+
+LOST, EXACT = 2.0, 1e-4
+"""Errors of forecasts [largest latent] that are as bad or as good as any."""
+
+DEGREES = (1, 2, 3)
+"""Degrees of laws."""
+
+PATHS = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1))
+"""Numbers of hidden parameters with the degree of the coefficients in them, from the simplest on."""
+
+SCOUT, FAR = 2, 2.0
+"""Hidden parameters with which degrees are compared, and the error of one, relative to the best,
+from which on it is given up."""
+
+PER_COEFFICIENT = 2
+"""Numbers in the data, at least, for each coefficient of a law of all groups."""
+
+LIKE = 0.05
+"""Difference of the logarithms of errors that is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Errors of a structure.
+
+    Attributes:
+        structure: see there.
+        errors: (G,) root mean square errors of forecasts of the second part of each group, left
+            out and placed by its first part [largest latent].
+    """
+
+    structure: Structure
+    errors: Tensor
+
+    @property
+    def error(self) -> float:
+        """Geometric mean of the errors."""
+        return float(self.errors.log().mean().exp())
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Runs with their groups and known parameters, in units of a fit.
+
+    Attributes:
+        runs: (n, T, m).
+        known: (G, p), in [-1, 1].
+        units: (m,) size of a unit of each latent in errors.
+        beyond: (G,) mean square of what latents cannot describe, in errors.
+    """
+
+    runs: Runs
+    known: Tensor
+    units: Tensor
+    beyond: Tensor
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def only(self, groups: Tensor) -> Runs:
+        """Runs of some groups, which are numbered anew."""
+        numbers = torch.full((len(self),), -1)
+        numbers[groups] = torch.arange(len(groups))
+        rows = (numbers[self.runs.group] >= 0).nonzero().squeeze(-1)
+        runs = self.runs.only(rows)
+        return replace(runs, group=numbers[runs.group])
+
+    def folds(self) -> list[Tensor]:
+        """Groups that are left out together."""
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(0))
+        return [part.sort().values for part in order.tensor_split(folds_of(len(self)))]
+
+    def kept(self, out: Tensor) -> Tensor:
+        """The other groups."""
+        every = torch.ones(len(self), dtype=torch.bool)
+        every[out] = False
+        return every.nonzero().squeeze(-1)
+
+
+def folds_of(groups: int) -> int:
+    """Number of parts of so many groups."""
+    return groups if groups <= FEW else FOLDS
+
+
+def first_part(runs: Runs) -> Runs:
+    """First half of runs."""
+    half = (len(runs.times) + 1) // 2
+    return replace(runs, states=runs.states[:, :half], times=runs.times[:half])
+
+
+def second_part(runs: Runs) -> Runs:
+    """What follows the first half, for at most as long as windows are."""
+    half = (len(runs.times) + 1) // 2
+    until = runs.times[half - 1] + WINDOW
+    late = (torch.arange(len(runs.times)) >= half) & (runs.times <= until)
+    late[half] = True
+    return replace(runs, states=runs.states[:, late], times=runs.times[late])
+
+
+def trial(structure: Structure, own: OwnLaws, groups: Groups) -> Trial:
+    """Errors of a structure on left-out groups."""
+    errors = torch.zeros(len(groups), dtype=torch.float64)
+    for out in groups.folds():
+        kept = groups.kept(out)
+        family = fitted(
+            own.start(structure, kept),
+            own.motion,
+            groups.only(kept),
+            Plan(ROUGH, LONGEST),
+        )
+        for group in out.tolist():
+            errors[group] = _error(family, own, groups, group)
+    return Trial(structure, errors)
+
+
+def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
+    """Error of the forecast of the second part of a group."""
+    runs = groups.only(torch.tensor([group]))
+    at = placed(family, own.motion, first_part(runs), groups.known[group : group + 1])
+    errors = groups.units * forecast_errors(at, runs)
+    squares = errors.square().mean(-1) + groups.beyond[group]  # (n, T')
+    squares = squares.nan_to_num(LOST**2).clamp(max=LOST**2)
+    seen = second_part(runs).observed
+    error = squares[seen].mean().sqrt() if seen.any() else torch.tensor(LOST)
+    return float(error.clamp(min=EXACT))
+
+
+def forecast_errors(at: Placed, runs: Runs) -> Tensor:
+    """Errors (n, T', m) of forecasts of the second part of runs that the first part has placed."""
+    late = second_part(runs)
+    reached = [at.continued(run, late.times) for run in range(len(late.states))]
+    return torch.stack(reached) - late.states
+
+
+def simplest(trials: Sequence[Trial]) -> Trial:
+    """First of trials, in the order of their complexity, that is within one standard error of the
+    best.
+
+    Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
+    """
+    best = min(trials, key=lambda trial: trial.error)
+    return next(candidate for candidate in trials if _as_good(candidate, best))
+
+
+def structures(degree: int, groups: int, known: int) -> list[Structure]:
+    """Structures of laws of a degree that so many groups can tell apart, from the simplest on."""
+    found = [Structure(degree, 0, bend) for bend in ((1, 2) if known else (0,))]
+    kept = groups - -(-groups // folds_of(groups))
+    for hidden, bend in PATHS:
+        if hidden + known + 2 <= kept and bend + 1 < kept:
+            found.append(Structure(degree, hidden, bend))
+    return found
+
+
+def degrees(groups: Groups) -> list[int]:
+    """Degrees of laws that the numbers in the data can tell, from the lowest on."""
+    latents = groups.runs.states.shape[-1]
+    numbers = int(groups.runs.observed.sum()) * latents
+    return [d for d in DEGREES if latents * math.comb(latents + d, d) * PER_COEFFICIENT <= numbers]
+
+
+def laws_of(degree: int, groups: Groups) -> OwnLaws:
+    """Laws of some degree of single groups."""
+    latents = groups.runs.states.shape[-1]
+    return OwnLaws.of(motion(latents, degree), groups.runs, groups.known)
+
+
+def searched(groups: Groups) -> list[Trial]:
+    """Trials of structures, from the simplest on: few hidden parameters first, then low degrees of
+    the law, then of its context.
+
+    Degrees are judged by laws without a hidden parameter and with two; those that a lower one
+    matches, or of which both are far from the best, are left at that.
+    """
+    known = groups.known.shape[1]
+    trials: list[Trial] = []
+    scouts: dict[int, Trial] = {}
+    laws: dict[int, OwnLaws] = {}
+    for degree in degrees(groups):
+        laws[degree] = laws_of(degree, groups)
+        every = structures(degree, len(groups), known)
+        without = [s for s in every if s.hidden == 0]
+        scout = [s for s in every if s.bend == 1][-1:] if len(every) > len(without) else []
+        scout = [s for s in every if (s.hidden, s.bend) == (SCOUT, 1)] or scout
+        tried = [trial(s, laws[degree], groups) for s in (*without, *scout)]
+        scouts[degree] = tried[-1]
+        trials += tried
+    best = min(trials, key=lambda trial: trial.error)
+    promising: list[Trial] = []
+    for scout in scouts.values():
+        is_near = scout.error <= FAR * best.error
+        if is_near and not any(_as_good(lower, scout) for lower in promising):
+            promising.append(scout)
+    for scout in promising:
+        degree = scout.structure.degree
+        trials += _others(laws[degree], groups, [t for t in trials if t.structure.degree == degree])
+    order = lambda trial: (trial.structure.hidden, trial.structure.degree, trial.structure.bend)  # noqa: E731
+    return sorted(trials, key=order)
+
+
+def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
+    """Trials of the other structures of a degree, with more hidden parameters as long as these
+    are better than fewer.
+    """
+    degree = tried[0].structure.degree
+    known = groups.known.shape[1]
+    known_structures = [t.structure for t in tried]
+    every = structures(degree, len(groups), known)
+    left = [structure for structure in every if structure not in known_structures]
+    found: list[Trial] = []
+    for structure in left:
+        together = [*tried, *found]
+        fewer = [t for t in together if t.structure.hidden < min(SCOUT, structure.hidden)]
+        more = [t for t in together if t.structure.hidden >= min(SCOUT, structure.hidden)]
+        fewest = min(fewer, key=lambda t: t.error)
+        is_needed = structure.hidden < SCOUT or not _as_good(
+            fewest, min(more, key=lambda t: t.error)
+        )
+        if is_needed:
+            found.append(trial(structure, own, groups))
+    return found
+
+
+def _as_good(one: Trial, other: Trial) -> bool:
+    """Whether a trial is within one standard error of another one."""
+    difference = one.errors.log() - other.errors.log()
+    deviation = float(difference.std()) / len(difference) ** 0.5
+    return float(difference.mean()) <= max(deviation, LIKE)

@@ -1,0 +1,111 @@
+"""Families to begin with: laws of single groups, and the directions in which their coefficients
+differ.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from romkit.hidden.family import ContextTerms, Family, Structure
+from romkit.hidden.joint import Plan, fitted, windows_of
+from romkit.laws.courses import Runs
+from romkit.laws.sensitivities import Motion
+from romkit.laws.shooting import FINE, ROUGH, SHORTEST, lengths
+
+SHORT = 2 * ROUGH
+"""Longest windows [time scales] of laws that only begin a fit."""
+
+SINGULAR = 1e-9
+"""Share of the mean information about coefficients below which there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLaws:
+    """Coefficients of each group by itself.
+
+    Attributes:
+        motion: of the laws.
+        weights: (G, K, m).
+        information: (K m, K m) mean normal equations of a group, the metric in which coefficients
+            differ.
+        known: (G, p) known parameters.
+    """
+
+    motion: Motion
+    weights: Tensor
+    information: Tensor
+    known: Tensor
+
+    @classmethod
+    def of(cls, motion: Motion, runs: Runs, known: Tensor) -> "OwnLaws":
+        """Laws of the groups of runs, each from one law of all."""
+        K, m = motion.terms.number, motion.latent_dim
+        G = len(known)
+        zero = torch.zeros(K, 1, m, dtype=torch.float64)
+        constant = ContextTerms(0, 0, 0)
+        nothing = torch.zeros(G, 0, dtype=torch.float64)
+        one = Family(constant, zero, nothing, nothing)
+        shared = fitted(one, motion, runs, Plan(longest=SHORT), contexts=False)
+        own = []
+        for group in range(G):
+            rows = (runs.group == group).nonzero().squeeze(-1)
+            alone = replace(runs.only(rows), group=torch.zeros(len(rows), dtype=torch.long))
+            law = shared.at(nothing[:1], nothing[:1])
+            law = fitted(law, motion, alone, Plan(2 * SHORTEST, SHORT), contexts=False)
+            own.append(law.theta[:, 0])
+        weights = torch.stack(own)
+        return cls(motion, weights, _information(motion, weights, runs), known)
+
+    def start(self, structure: Structure, groups: Tensor) -> Family:
+        """Family of some groups whose coefficients are linear in as many hidden parameters as the
+        structure has, along the directions in which those of single groups differ most.
+        """
+        weights = self.weights[groups].flatten(1)  # (G, K m)
+        known = self.known[groups]
+        G, p = known.shape
+        r = structure.hidden
+        of_known = ContextTerms(p, 0, structure.bend if p else 0)
+        design = of_known(known)  # (G, q)
+        fit = torch.linalg.lstsq(design, weights, driver="gelsd").solution  # (q, K m)
+        differences = weights - design @ fit
+        U, s, V = torch.linalg.svd(differences @ self._root, full_matrices=False)
+        hidden = U[:, :r] * G**0.5
+        directions = torch.linalg.solve_triangular(
+            self._root.mT, (s[:r, None] * V[:r]).mT / G**0.5, upper=True
+        ).mT  # (r, K m)
+        terms = ContextTerms(p, r, structure.bend if p else min(1, r))
+        theta = weights.new_zeros(terms.number, weights.shape[1])
+        places = _places(terms, of_known)
+        theta[places] = fit
+        theta[1 + p : 1 + p + r] = directions
+        K, m = self.motion.terms.number, self.motion.latent_dim
+        family = Family(terms, theta.unflatten(1, (K, m)).transpose(0, 1), known, hidden)
+        return family.bent(structure.bend)
+
+    @property
+    def _root(self) -> Tensor:
+        """Lower factor (K m, K m) of the information."""
+        floor = SINGULAR * self.information.diagonal().mean()
+        unit = torch.eye(len(self.information), dtype=torch.float64)
+        return torch.linalg.cholesky(self.information + floor * unit)
+
+
+def _places(terms: ContextTerms, of_known: ContextTerms) -> list[int]:
+    """Numbers of the terms that have known parameters alone."""
+    if of_known.known == 0:
+        return [0]
+    together = terms._monomials.places
+    return [together[factors] for factors in of_known._monomials.factors]
+
+
+def _information(motion: Motion, weights: Tensor, runs: Runs) -> Tensor:
+    """Mean matrix (K m, K m) of the normal equations of groups at their own laws."""
+    G = len(weights)
+    nothing = weights.new_zeros(G, 0)
+    unit = torch.eye(G, dtype=weights.dtype)
+    family = Family(ContextTerms(0, 0, 0), weights[0].unsqueeze(1), nothing, nothing)
+    plan = [length for duration, length in lengths(runs) if duration <= SHORT]
+    problem = replace(windows_of(family, motion, runs, plan[-1], FINE, False), mix=unit)
+    matrix, _, _ = problem.by_group(weights, problem.windows.start)
+    return matrix.mean(0)

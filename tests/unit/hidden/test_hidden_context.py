@@ -1,0 +1,184 @@
+"""Hidden contexts: their number, their values, new runs, and input that cannot be used."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.hidden.family import ContextTerms, Family
+from romkit.hidden.gauge import gauged
+from romkit.hidden.labels import Polynomial
+
+TIMES = np.linspace(0, 5, 26)
+STIFFNESS = np.array([1.0, 1.9, 1.3, 2.4, 1.6, 2.1, 1.15])
+
+
+def oscillation(stiffness, start, times=TIMES):
+    """Exact states (T, 2) of x'' = -k x."""
+    w = np.sqrt(stiffness)
+    x, v = start
+    position = x * np.cos(w * times) + v / w * np.sin(w * times)
+    velocity = v * np.cos(w * times) - x * w * np.sin(w * times)
+    return np.stack([position, velocity], -1)
+
+
+def oscillators(stiffness, runs=2, noise=0.0):
+    """Runs of oscillators, so many of each, with the number of the oscillator as `batch`."""
+    draw = np.random.default_rng(0)
+    states = []
+    for k in stiffness:
+        for _ in range(runs):
+            exact = oscillation(k, draw.uniform(0.5, 1.5, 2))
+            states.append(exact + noise * draw.standard_normal(exact.shape))
+    batch = np.repeat(np.arange(len(stiffness)), runs)
+    data = romkit.data.from_arrays(states, TIMES)
+    return data.assign_coords(batch=("trajectory", batch))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return romkit.hidden_context(oscillators(STIFFNESS), group="batch")
+
+
+def test_one_stiffness_is_found(found):
+    hidden = found.values["value"].values
+    assert found.number == 1
+    # the law is linear in the stiffness, and so is the map
+    fit = np.polynomial.Polynomial.fit(hidden[:, 0], STIFFNESS, 1)
+    np.testing.assert_allclose(fit(hidden[:, 0]), STIFFNESS, atol=1e-6)
+
+
+def test_gauge(found):
+    hidden = found.values["value"].values
+    np.testing.assert_allclose(hidden.mean(0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(hidden.var(0), 1.0, rtol=1e-9)
+    assert hidden[0, 0] > 0
+
+
+def test_runs_have_the_parameter(found):
+    runs = found.runs
+    assert romkit.data.context_names(runs) == ("hidden1",)
+    np.testing.assert_array_equal(runs["hidden1"].values[::2], runs["hidden1"].values[1::2])
+
+
+def test_a_new_run_is_placed_and_forecast(found):
+    stiffness, start = 1.75, (1.0, -0.5)
+    states = oscillation(stiffness, start)
+    new = romkit.data.from_arrays(states[:10], TIMES[:10])
+    labelled = found.labelled({"stiffness": STIFFNESS})
+    placed = labelled.place(new)
+    value = float(placed.values["value"].sel(parameter="stiffness"))
+    assert abs(value - stiffness) < 1e-5
+    forecast = placed.forecast(duration=3.0, dt=0.2)
+    exact = oscillation(stiffness, start, forecast["time"].values)
+    np.testing.assert_allclose(forecast["state"].values, exact, atol=1e-5)
+
+
+def test_forecast_at_a_label(found):
+    labelled = found.labelled({"stiffness": STIFFNESS})
+    forecast = labelled.forecast(np.array([1.0, 0.0]), duration=4.0, dt=0.5, stiffness=1.5)
+    exact = oscillation(1.5, (1.0, 0.0), forecast["time"].values)
+    np.testing.assert_allclose(forecast["state"].values, exact, atol=1e-5)
+
+
+def test_intervals_hold_the_truth_with_noise():
+    noisy = romkit.hidden_context(oscillators(STIFFNESS, runs=3, noise=0.03), group="batch")
+    values = noisy.intervals(0.99)
+    exact = (
+        (STIFFNESS - STIFFNESS.mean()) / STIFFNESS.std() * np.sign(STIFFNESS[0] - STIFFNESS.mean())
+    )
+    inside = (values["lower"][:, 0] <= exact) & (exact <= values["upper"][:, 0])
+    assert noisy.number == 1
+    assert inside.mean() > 0.8
+
+
+def test_runs_alike_have_no_hidden_parameter():
+    alike = romkit.hidden_context(oscillators(np.ones(5), noise=0.01), group="batch")
+    assert alike.number == 0
+    assert alike.values["value"].shape == (5, 0)
+
+
+def test_a_known_parameter_is_not_found_again():
+    draw = np.random.default_rng(1)
+    stiffness, damping = draw.uniform(1, 2, 9), draw.uniform(0.0, 0.5, 9)
+    states = []
+    for k, c in zip(stiffness, damping, strict=True):
+        # x'' = -k x - c x', through the matrix exponential
+        A = torch.tensor([[0.0, 1.0], [-k, -c]]).double()
+        steps = torch.from_numpy(TIMES)[:, None, None]
+        states.append(
+            (torch.linalg.matrix_exp(steps * A) @ torch.tensor([1.0, 0.5]).double()).numpy()
+        )
+    data = romkit.data.from_arrays(states, TIMES, context={"damping": damping})
+    mixed = romkit.hidden_context(data)
+    assert mixed.known == ("damping",)
+    assert mixed.number == 1
+    hidden = mixed.values["value"].values[:, 0]
+    design = np.stack([np.ones(9), hidden, damping], -1)
+    fit = design @ np.linalg.lstsq(design, stiffness, rcond=None)[0]
+    np.testing.assert_allclose(fit, stiffness, atol=1e-4)
+
+
+def test_gaps_and_unequal_numbers_of_runs(found):
+    data = oscillators(STIFFNESS).isel(trajectory=slice(1, None))
+    states = data["state"].values.copy()
+    states[2, 7:9] = np.nan
+    states[5, -6:] = np.nan
+    other = romkit.hidden_context(data.assign(state=(data["state"].dims, states)), group="batch")
+    assert other.number == 1
+    np.testing.assert_allclose(
+        other.values["value"].values, found.values["value"].values, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        (lambda data: data.assign_coords(batch=("trajectory", np.zeros(14))), "group"),
+        (lambda data: data.isel(time=slice(0, 4)), "runs"),
+        (lambda data: data.drop_vars("batch"), "group"),
+    ],
+    ids=["one group", "short runs", "no such name"],
+)
+def test_refused(change, argument):
+    with pytest.raises(InputError) as caught:
+        romkit.hidden_context(change(oscillators(STIFFNESS)), group="batch")
+    assert caught.value.argument == argument
+
+
+def test_placing_refuses_few_samples(found):
+    new = romkit.data.from_arrays(oscillation(1.5, (1.0, 0.0))[:3], TIMES[:3])
+    with pytest.raises(InputError):
+        found.place(new)
+
+
+def test_gauge_changes_no_law():
+    draw = torch.Generator().manual_seed(0)
+    normal = lambda *shape: torch.randn(*shape, generator=draw, dtype=torch.float64)  # noqa: E731
+    terms = ContextTerms(1, 2, 2)
+    family = Family(terms, normal(3, terms.number, 2), normal(9, 1), 5 + 3 * normal(9, 2))
+    half = normal(6, 6)
+    other = gauged(family, half @ half.mT)
+    torch.testing.assert_close(other.weights, family.weights, rtol=1e-8, atol=1e-8)
+    covariance = other.hidden.mT @ other.hidden / 9
+    torch.testing.assert_close(covariance, torch.eye(2).double(), rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        other.known.mT @ other.hidden, torch.zeros(1, 2).double(), rtol=0, atol=1e-9
+    )
+    assert (other.hidden[0] > 0).all()
+
+
+def test_slopes_of_context_terms():
+    terms = ContextTerms(1, 2, 3)
+    context = torch.tensor([0.3, -0.7, 1.1]).double()
+    jacobian = torch.func.jacrev(terms)(context)
+    torch.testing.assert_close(terms.slopes(context), jacobian[:, 1:])
+
+
+def test_map_of_labels_is_exact_for_its_degree():
+    x = torch.linspace(-2, 3, 9).double().unsqueeze(-1)
+    curve = Polynomial.of(x, 1 + x - 0.5 * x**2)
+    assert curve.degree == 2
+    torch.testing.assert_close(curve(x), 1 + x - 0.5 * x**2)
+    torch.testing.assert_close(curve.slope(x[0]), 1 - x[:1])
