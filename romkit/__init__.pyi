@@ -21,6 +21,7 @@ from romkit import plotting as plotting
 from romkit import presets as presets
 from romkit import problem as problem
 from romkit import projections as projections
+from romkit import readers as readers
 from romkit import solvers as solvers
 from romkit import systems as systems
 from romkit import tasks as tasks

@@ -16,6 +16,7 @@ if typing.TYPE_CHECKING:  # tests ask for the names, and need no Sphinx
 ROOMS = (
     "romkit",
     "romkit.data",
+    "romkit.readers",
     "romkit.systems",
     "romkit.bases",
     "romkit.projections",

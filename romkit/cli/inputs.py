@@ -146,11 +146,17 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Runs in files, joined where there are several; warns of those that blew up."""
     from romkit.data.extremes import warn_of_extremes
     from romkit.data.schema import DIMS
-    from romkit.readers.several import joined_runs
+    from romkit.readers.several import read_runs
 
     if isinstance(sources, str):
         sources = [sources]
-    data = joined_runs(*matched(without_systems(sources)))
+    data, _ = read_runs(without_systems(sources))
+    if not hasattr(data, "data_vars"):
+        raise FileError(
+            sources[0],
+            problem="is a table, and no dataset in romkit's schema",
+            fix="romkit.data.save_dataset(romkit.data.describe(romkit.open(path)), 'runs.nc')",
+        )
     # other data are described first, which warns of them
     if "state" in data and set(data["state"].dims) == set(DIMS):
         warn_of_extremes(data)

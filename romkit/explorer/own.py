@@ -16,10 +16,10 @@ from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.text import of_error, text
 from romkit.learning import Learned, learn
 from romkit.learning.words import HEADLINE
+from romkit.readers import text as tables
 from romkit.readers.arrays import from_arrays
 from romkit.readers.describe import describe
-from romkit.readers.formats import read_table
-from romkit.readers.several import joined_runs
+from romkit.readers.several import read_runs
 
 WIDTH = 260
 """Width of a setting [pixels]."""
@@ -112,7 +112,7 @@ def _table(content: bytes) -> pd.DataFrame:
     with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
         path = Path(folder) / "table.csv"
         path.write_bytes(content)
-        return read_table(path)
+        return tables.read(path)
 
 
 def _joined(contents: list[bytes]) -> xr.Dataset:
@@ -124,7 +124,8 @@ def _joined(contents: list[bytes]) -> xr.Dataset:
             path = Path(folder) / f"run{number:04d}.nc"
             path.write_bytes(content)
             paths.append(path)
-        return joined_runs(paths).compute()
+        data, _ = read_runs(paths)
+        return data.compute()
 
 
 def example() -> xr.Dataset:

@@ -4,9 +4,9 @@ import pandas as pd
 import xarray as xr
 
 from romkit.data.layout import Layout
+from romkit.readers.groups import RUN
 from romkit.readers.names import columns_of_runs
 from romkit.readers.places import NUMBER_OF_PLACE
-from romkit.readers.sheets import RUN
 from romkit.readers.tables import time_among_columns
 
 

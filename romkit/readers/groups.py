@@ -1,43 +1,47 @@
 """Groups of an HDF5 file or of a zarr store, each of which holds a run."""
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import xarray as xr
 
-from romkit.core.errors import FileError
+from romkit.core.display import listed
+from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import reason
 from romkit.data.names import TRAJECTORIES
-from romkit.data.storage import WITHOUT_NAME, WITHOUT_NAMES, with_plain_attributes
-from romkit.data.untrusted import (
-    RESTORE,
-    check_seal_of_file,
-    check_store,
-    checked_groups,
-    is_store,
-)
+from romkit.data.storage import WITHOUT_NAME, with_plain_attributes
+from romkit.data.untrusted import RESTORE
 from romkit.readers.axes import with_named_axes
-
-HDF5 = b"\x89HDF"
+from romkit.readers.joining import check_units, combined
 
 ROOT = "/"
 
+RUN = "run"
+"""Dimension of groups that are runs."""
 
-def runs_in_groups(path: Path) -> dict[str, xr.Dataset]:
-    """Runs in memory by the names of their groups, which lie beside each other and hold the same
-    variables; none where groups of a file are something else.
+
+def joined_groups(
+    path: Path, groups: Mapping[str, bool], settings: Mapping[str, object]
+) -> xr.Dataset | None:
+    """Join runs in groups that lie beside each other and hold the same variables, in memory.
 
     Arrays of at most one axis beside the groups, a grid say, belong to all runs.
 
+    Args:
+        path: the file or store.
+        groups: whether each has numbers of its own, by its path.
+        settings: by which xarray reads them.
+
+    Returns:
+        The runs along a dimension of the names of their groups, None where groups are something
+        else.
+
     Raises:
-        FileError: the file is damaged, or reads other files.
+        FileError: a group cannot be read.
     """
-    groups, settings = _groups(path)
     inner = sorted(group for group, has_data in groups.items() if has_data and group != ROOT)
     if len(inner) < 2 or len({group.rpartition("/")[0] for group in inner}) > 1:
-        return {}
+        return None
     try:
         runs = {group: _read(path, group, settings) for group in inner}
         shared = _read(path, ROOT, settings)
@@ -46,39 +50,15 @@ def runs_in_groups(path: Path) -> dict[str, xr.Dataset]:
             path, problem=f"has groups that cannot be read ({reason(error)})", fix=RESTORE
         ) from error
     if not _are_runs(list(runs.values()), shared):
-        return {}
-    return {
-        group.rpartition("/")[2]: _completed(f"{path}, group {group}", run, shared)
-        for group, run in runs.items()
-    }
-
-
-def _groups(path: Path) -> tuple[Mapping[str, bool], dict[str, object]]:
-    """Whether groups have numbers, by their paths, and the settings by which xarray reads them."""
-    if is_store(path):
-        check_store(path)
-        return _groups_of_store(path), {"engine": "zarr", "consolidated": False}
-    if not path.is_file():
-        return {}, {}
-    with path.open("rb") as stream:
-        if stream.read(len(HDF5)) != HDF5:
-            return {}, {}
-    check_seal_of_file(path)
-    return checked_groups(path, path), {"engine": "h5netcdf", **WITHOUT_NAMES}
-
-
-def _groups_of_store(store: Path) -> dict[str, bool]:
-    """Groups of a zarr store that hold arrays, by the files that describe these."""
-    groups = {}
-    for folder, _, files in os.walk(store):
-        is_array = ".zarray" in files
-        if "zarr.json" in files:
-            description = json.loads(Path(folder, "zarr.json").read_text())
-            is_array = description.get("node_type") == "array"
-        if is_array:
-            inside = Path(folder).parent.relative_to(store).as_posix()
-            groups["/" + inside.removeprefix(".")] = True
-    return groups
+        return None
+    names = [group.rpartition("/")[2] for group in runs]
+    places = [f"{path}, group {group}" for group in runs]
+    sources = [
+        _completed(place, run, shared) for place, run in zip(places, runs.values(), strict=True)
+    ]
+    check_units(places, sources)
+    warn(f"{path}: groups are runs: {listed(names)}", DataWarning)
+    return combined(places, sources, RUN).assign_coords({RUN: names})
 
 
 def _read(path: Path, group: str, settings: Mapping[str, object]) -> xr.Dataset:

@@ -1,26 +1,38 @@
-"""Tables in text files, perhaps compressed: from lines to numbers in columns with names and units."""
+"""Tables in text, perhaps compressed: separators, decimal signs, comments, names and units.
+
+What may stand above the numbers, in this order: lines about the measurement, which are left out
+with a warning; a row of names, or a comment with them; a row of units.
+"""
 
 import bz2
 import csv
 import gzip
 import io
-import itertools
 import lzma
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 import pandas as pd
 
-from romkit.core.errors import FileError
+from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
-from romkit.readers.head import Head, head_of
-from romkit.readers.ltspice import is_stepped, table_of_steps
-from romkit.readers.notation import BLANKS, NUMBER, Notation, is_comment, notation_of
-from romkit.readers.ways import check_is_table
+from romkit.data.units import is_unit
+from romkit.readers.ways import WAYS, check_is_table
+
+ENDINGS = {".csv", ".tsv", ".txt", ".dat", ".tab", ".asc", ".prn"}
+
+OPENERS: Mapping[str, Callable[..., TextIO]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+"""Functions that open compressed text, by the endings of names."""
 
 ENCODING = "utf-8-sig"
 """UTF-8, without the mark that spreadsheets write in front."""
@@ -30,29 +42,94 @@ EXACT = {}
 if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
     EXACT = {"float_precision": "round_trip"}
 
-RECOGNISED_BY = 200
-"""Lines by which the notation of a table is recognised."""
+COMMENT = ("#", "%", "!", "//")
+"""Beginnings of lines of comment."""
 
-FORTRAN = re.compile(r"\s*([-+]?[0-9.]+)[dD]([-+]?[0-9]+)\s*")
+BLANKS = r"\s+"
+"""Separator of columns that are aligned by blanks."""
+
+DIALECTS = (
+    (";", "."), (";", ","), ("\t", "."), ("\t", ","), (",", "."), (BLANKS, "."), (BLANKS, ","),
+)  # fmt: skip
+"""Separators of columns and decimal signs."""
+
+JUDGED_BY = 200
+"""Lines by which the dialect of a table and the number of its columns are judged."""
+
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][-+]?[0-9]+)?|[-+]?(inf|nan)", re.I)
+"""A number, perhaps with the exponent of Fortran."""
+
+FORTRAN = r"^\s*([-+]?[0-9.]+)[dD]([-+]?[0-9]+)\s*$"
 """A number with an exponent that only Fortran knows."""
 
-VICON = ("Trajectories", "Model Outputs", "Devices", "Joints", "Segments")
-"""First lines of exports of motion capture that count frames; the number below is their rate."""
+CLOCK = r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
 
-OPENERS: Mapping[str, Callable] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-"""Functions that open compressed text, by the endings of names."""
+DATE = re.compile(
+    r"([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})"
+    rf"([ T]{CLOCK})?(Z|[-+][0-9]{{2}}:?[0-9]{{2}})?|{CLOCK}"
+)
+"""A date, a time of day, or both."""
 
 
-def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
-    """A table in a text file, perhaps compressed, and sentences for warnings; units below the names
-    are its attribute `units`.
+@dataclass(frozen=True)
+class Dialect:
+    """Separators of columns, and between the digits of a number."""
+
+    separator: str
+
+    decimal: str
+
+    def cells(self, line: str) -> list[str]:
+        """Split a line into cells without blanks around."""
+        if self.separator == BLANKS:
+            return re.findall(r'"[^"]*"|\S+', line)
+        row = next(csv.reader([line], delimiter=self.separator, skipinitialspace=True), [])
+        return [cell.strip() for cell in row]
+
+    def is_value(self, cell: str) -> bool:
+        """Tell whether a cell holds a number or a date."""
+        text = cell.strip('"')
+        number = text.replace(",", ".") if self.decimal == "," else text
+        return bool(DATE.fullmatch(text) or NUMBER.fullmatch(number))
+
+    def number_of_values(self, row: Sequence[str]) -> int:
+        """Count the cells that hold a number or a date."""
+        return sum(map(self.is_value, row))
+
+
+def can_read(path: Path) -> bool:
+    """Tell whether a file is a table in text, by the ending of its name or its first lines."""
+    endings = [ending.lower() for ending in path.suffixes]
+    if not path.is_file():
+        return bool(endings) and endings[-1] in ENDINGS
+    if endings and endings[-1] in {*OPENERS, ".zip"}:
+        # a zipped zarr store is none
+        return ".zarr" not in endings
+    if endings and (endings[-1] in ENDINGS or endings[-1] in WAYS):
+        return endings[-1] in ENDINGS
+    with path.open("rb") as stream:
+        beginning = stream.read(2048)
+    try:
+        # a letter of several bytes may be cut at the end
+        text = beginning.decode("utf-8", errors="strict" if len(beginning) < 2048 else "ignore")
+    except UnicodeDecodeError:
+        return False
+    is_markup = text.lstrip().startswith(("<", "{", "["))
+    return "\0" not in text and "\n" in text and not is_markup
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a table; units below the names are its attribute `units`.
+
+    Warns:
+        DataWarning: lines above the names are left out.
 
     Raises:
         FileError: no such file, or no table.
     """
     file = existing(path)
     try:
-        with _text(file) as stream:
+        with _opened(file) as stream:
             return table_of_text(path, stream)
     except FileError:
         raise
@@ -62,7 +139,16 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             problem=f"is no text in UTF-8 ({reason(error)})",
             fix="pass what pandas.read_csv(file, encoding='latin-1') reads, say",
         ) from error
-    except (ValueError, OSError, EOFError, csv.Error, zipfile.BadZipFile, lzma.LZMAError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        NotImplementedError,
+        csv.Error,
+        zipfile.BadZipFile,
+        lzma.LZMAError,
+    ) as error:
         raise FileError(
             path,
             problem=f"cannot be read as a table ({reason(error)})",
@@ -70,8 +156,8 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
         ) from error
 
 
-def table_of_text(path: str | Path, stream: TextIO) -> tuple[pd.DataFrame, list[str]]:
-    """A table in lines of text, and sentences for warnings.
+def table_of_text(path: str | Path, stream: TextIO) -> pd.DataFrame:
+    """Read a table in lines of text.
 
     Args:
         path: the file, for errors.
@@ -81,34 +167,232 @@ def table_of_text(path: str | Path, stream: TextIO) -> tuple[pd.DataFrame, list[
         FileError: no table.
         ValueError: of pandas, rows that it does not read.
     """
-    lines = list(itertools.islice(stream, RECOGNISED_BY))
-    check_is_table(path, lines)
-    if is_stepped(lines):
-        return table_of_steps(path, itertools.chain(lines, stream))
-    notation = notation_of(lines)
-    head = head_of(path, lines, notation)
-    body = "".join([*lines[head.lines :], stream.read()])
-    body = _without_comments(path, body, notation)
-    if notation.separator == BLANKS:
-        _check_full_rows(path, body, len(head.names))
+    lines = list(stream)
+    check_is_table(path, lines[:JUDGED_BY])
+    dialect = dialect_of(lines[:JUDGED_BY])
+    names, units, first = _head(path, lines[:JUDGED_BY], dialect)
+    body = _without_comments(path, lines[first:], dialect)
+    if dialect.separator == BLANKS:
+        _check_full_rows(path, body, len(names))
     table = pd.read_csv(
-        io.StringIO(body),
-        sep=notation.separator,
-        decimal=notation.decimal,
+        io.StringIO("".join(body)),
+        sep=dialect.separator,
+        decimal=dialect.decimal,
         header=None,
-        names=head.names,
+        names=names,
         index_col=False,
         skipinitialspace=True,
         **EXACT,
     )
-    table = _without_empty_end(table)
-    table = _with_usual_numbers(table, notation)
-    table.attrs = {"units": head.units}
-    return _with_times_of_frames(table, head)
+    # a separator at the end of each line makes a column
+    if names[-1].startswith("Unnamed: ") and table[names[-1]].isna().all():
+        table = table.drop(columns=names[-1])
+    table = _with_usual_numbers(table, dialect)
+    table.attrs = {"units": units}
+    return table
 
 
-def _text(file: Path) -> TextIO:
-    """The text of a file, which may be compressed."""
+def dialect_of(lines: Sequence[str]) -> Dialect:
+    """Find the dialect by which most cells are numbers or dates, in most columns."""
+    rows = [line for line in lines if line.strip() and not line.lstrip().startswith(COMMENT)]
+    judged = rows[1:] or rows
+    best, best_score = Dialect(",", "."), (-1.0, 0)
+    for separator, decimal in DIALECTS:
+        number = sum(separator == BLANKS or separator in line for line in judged)
+        has_decimals = decimal == "." or any(re.search(r"[0-9],[0-9]", line) for line in judged)
+        if number < len(judged) / 2 or not has_decimals:
+            continue
+        dialect = Dialect(separator, decimal)
+        cells = [cell for line in judged for cell in dialect.cells(line)]
+        share = dialect.number_of_values(cells) / max(sum(map(bool, cells)), 1)
+        score = (round(share, 3), len(cells))
+        if score > best_score:
+            best, best_score = dialect, score
+    return best
+
+
+def _head(
+    path: str | Path, lines: Sequence[str], dialect: Dialect
+) -> tuple[list[str], dict[str, str], int]:
+    """Read what stands above the numbers.
+
+    Returns:
+        Names of the columns, units by name, and the number of the first line of numbers.
+
+    Raises:
+        FileError: no names, or not as many as columns.
+    """
+    rows, comments = {}, []
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(COMMENT):
+            comments += [line] if not rows else []
+        elif line.strip():
+            rows[number] = dialect.cells(line)
+    if not rows:
+        raise FileError(path, problem="holds no table", fix="write a row of names first")
+    sizes = Counter(map(len, list(rows.values())[-JUDGED_BY // 2 :]))
+    width = max(sizes, key=lambda size: (sizes[size], size))
+    above = _numbers_of_head(rows, width, dialect)
+    units: dict[str, str] = {}
+    names = _names_in_comment(comments, width, dialect)
+    about = above
+    if above and not (names and len(rows[above[-1]]) < width):
+        *about, last = above
+        names = rows[last]
+        if about and _are_units(names, rows[about[-1]], width):
+            units_row = names
+            names = rows[about.pop()]
+            units = {
+                name: unit.strip(" []()") for name, unit in zip(names, units_row, strict=False)
+            }
+    names = _completed([name.strip('"') for name in names], lines, rows, above, width)
+    _check_names(path, names, width)
+    if about:
+        texts = ", ".join(repr(lines[number].strip().strip(",;")[:40]) for number in about[:4])
+        warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
+    first = above[-1] + 1 if above else 0
+    return names, {name: unit for name, unit in units.items() if unit not in ("", "-")}, first
+
+
+def _numbers_of_head(rows: Mapping[int, Sequence[str]], width: int, dialect: Dialect) -> list[int]:
+    """Find the lines before the first one of numbers."""
+    above: list[int] = []
+    has_names = False
+    for number, row in rows.items():
+        values = dialect.number_of_values(row)
+        texts = sum(map(bool, row)) - values
+        is_full = len(row) >= width - 1
+        # a name may be a number, that of a place say, beside names that are none
+        if is_full and values and (has_names or not texts):
+            break
+        has_names = has_names or (is_full and values == 0)
+        above.append(number)
+    return above
+
+
+def _are_units(row: Sequence[str], names: Sequence[str], width: int) -> bool:
+    """Tell whether a row below names holds their units."""
+    if len(row) < width:
+        return False
+    cells = [cell.strip(" []()") for cell in row if cell]
+    if all(cell == "-" or is_unit(cell) for cell in cells):
+        return len(names) >= width - 1
+    # below names that are complete nothing else can be missing
+    return len(names) == width and all(names) and len(set(names)) == width
+
+
+def _completed(
+    names: Sequence[str],
+    lines: Sequence[str],
+    rows: Mapping[int, Sequence[str]],
+    above: Sequence[int],
+    width: int,
+) -> list[str]:
+    """Name columns that nobody named: an empty one at the end, or that of the names of rows."""
+    below = [number for number in rows if number not in above]
+    if len(names) == width - 1 and below and lines[below[0]].lstrip().startswith('"'):
+        return ["Unnamed: 0", *names]  # R writes the names of rows in quotes
+    if len(names) == width - 1 and not any(rows[number][-1] for number in below):
+        names = [*names, ""]
+    if len(names) > width and not any(names[width:]):
+        names = names[:width]
+    return [name or f"Unnamed: {column}" for column, name in enumerate(names)]
+
+
+def _names_in_comment(comments: Sequence[str], width: int, dialect: Dialect) -> list[str]:
+    """Read names in the last line of comment, none where it has not one for each column."""
+    if not comments:
+        return []
+    text = comments[-1].strip().lstrip("#%!/").strip()
+    for separator in (dialect.separator, ",", "\t", r"\s{2,}", BLANKS):
+        names = [name.strip() for name in re.split(separator, text)]
+        if len(names) == width and not any(map(dialect.is_value, names)):
+            return names
+    return []
+
+
+def _check_names(path: str | Path, names: Sequence[str], width: int) -> None:
+    """Raise where names are not as many as columns, or columns share one."""
+    if not names:
+        raise FileError(
+            path,
+            problem=f"has no names above its {width} columns",
+            fix="write a row of names first, time,x,y say; or give the table of "
+            "pandas.read_csv(path, sep=..., header=None, names=['time', 'x', ...])",
+        )
+    if len(names) != width:
+        raise FileError(
+            path,
+            problem=f"has {len(names)} names above {width} columns",
+            fix="give each column a name",
+        )
+    repeated = [name for name, number in Counter(names).items() if number > 1]
+    if repeated:
+        raise FileError(
+            path,
+            problem=f"has several columns {', '.join(repeated)}",
+            fix="give each a name of its own, "
+            "pandas.read_csv(path, skiprows=..., names=['time', 'tip_x', ...])",
+        )
+
+
+def _without_comments(path: str | Path, lines: Sequence[str], dialect: Dialect) -> list[str]:
+    """Keep the lines of numbers.
+
+    Raises:
+        FileError: a second table follows.
+    """
+    kept: list[str] = []
+    is_after_gap = False
+    for line in lines:
+        if line.lstrip().startswith(COMMENT):
+            continue
+        if not line.strip():
+            is_after_gap = True
+            continue
+        if is_after_gap and kept and not dialect.number_of_values(dialect.cells(line)):
+            raise FileError(
+                path,
+                problem=f"holds several tables; one begins by {line.strip()[:40]!r}",
+                fix="write each to a file of its own",
+            )
+        is_after_gap = False
+        kept.append(line)
+    return kept
+
+
+def _check_full_rows(path: str | Path, lines: Sequence[str], width: int) -> None:
+    """Raise where a line has less than `width` cells, of which blanks do not say which is empty."""
+    for line in lines:
+        number = len(line.split())
+        if 0 < number < width:
+            raise FileError(
+                path,
+                problem=f"has {number} cells in {width} columns, {line.strip()[:40]!r}",
+                fix="write NaN into empty cells: blanks do not say which one is",
+            )
+
+
+def _with_usual_numbers(table: pd.DataFrame, dialect: Dialect) -> pd.DataFrame:
+    """Read points and exponents of columns that other text kept from being read as numbers."""
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        if not pd.api.types.is_string_dtype(column) and not pd.api.types.is_object_dtype(column):
+            continue
+        text = column.astype("string").str.replace(FORTRAN, r"\1e\2", regex=True)
+        if dialect.decimal == ",":
+            text = text.str.replace(r"^([-+]?[0-9]*),([0-9])", r"\1.\2", regex=True)
+        numbers = pd.to_numeric(text, errors="coerce")
+        if numbers.notna().sum() <= pd.to_numeric(column, errors="coerce").notna().sum():
+            continue
+        is_complete = numbers.notna().sum() == column.notna().sum()
+        columns[name] = numbers.astype(np.float64) if is_complete else text.astype(object)
+    return table.assign(**columns)
+
+
+def _opened(file: Path) -> TextIO:
+    """Open the text of a file, which may be compressed."""
     ending = file.suffix.lower()
     if ending in OPENERS:
         return OPENERS[ending](file, "rt", encoding=ENCODING)
@@ -128,91 +412,3 @@ def _text(file: Path) -> TextIO:
             fix='unpack it, and give a pattern of its files, "runs/*.csv" say',
         )
     return io.TextIOWrapper(archive.open(names[0]), encoding=ENCODING)
-
-
-def _without_comments(path: str | Path, body: str, notation: Notation) -> str:
-    """The lines of numbers.
-
-    Raises:
-        FileError: a second table follows.
-    """
-    if not re.search(r"^[^\S\n]*(#|%|!|//|@|\n)", body, re.MULTILINE):
-        return body
-    lines, is_after_gap = [], False
-    for line in io.StringIO(body):
-        if is_comment(line):
-            continue
-        if not line.strip():
-            is_after_gap = True
-            continue
-        if is_after_gap and lines and not any(map(notation.is_value, notation.cells(line))):
-            raise FileError(
-                path,
-                problem=f"holds several tables; one begins by {line.strip()[:40]!r}",
-                fix="write each to a file of its own",
-            )
-        is_after_gap = False
-        lines.append(line)
-    return "".join(lines)
-
-
-def _check_full_rows(path: str | Path, body: str, width: int) -> None:
-    """Raise where a line has less than `width` cells, of which blanks do not say which is empty."""
-    for line in io.StringIO(body):
-        number = len(line.split())
-        if 0 < number < width:
-            raise FileError(
-                path,
-                problem=f"has {number} cells in {width} columns, {line.strip()[:40]!r}",
-                fix="write NaN into empty cells: blanks do not say which one is",
-            )
-
-
-def _without_empty_end(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without a last column that a separator at the end of each line makes."""
-    last = table.columns[-1]
-    if str(last).startswith("Unnamed: ") and table[last].isna().all():
-        return table.drop(columns=last)
-    return table
-
-
-def _with_usual_numbers(table: pd.DataFrame, notation: Notation) -> pd.DataFrame:
-    """The table with points and exponents as Python has them, in columns that other text kept from
-    being read as numbers.
-    """
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        if not pd.api.types.is_string_dtype(column) and not pd.api.types.is_object_dtype(column):
-            continue
-        text = column.astype("string")
-        if notation.decimal == ",":
-            text = text.str.replace(r"^([-+]?[0-9]*),([0-9])", r"\1.\2", regex=True)
-        text = text.str.replace(FORTRAN, r"\1e\2", regex=True)
-        numbers = pd.to_numeric(text, errors="coerce")
-        if numbers.notna().sum() <= pd.to_numeric(column, errors="coerce").notna().sum():
-            continue
-        is_complete = numbers.notna().sum() == column.notna().sum()
-        columns[name] = numbers.astype(np.float64) if is_complete else text.astype(object)
-    return table.assign(**columns)
-
-
-def _with_times_of_frames(table: pd.DataFrame, head: Head) -> tuple[pd.DataFrame, list[str]]:
-    """The table with times in place of frames, where the lines above name their rate."""
-    about = head.about
-    rate = 0.0
-    if len(about) == 2 and about[0] in VICON and NUMBER.fullmatch(about[1]):
-        rate = float(about[1])
-    if not rate or "Frame" not in table or "time" in table:
-        if not about:
-            return table, []
-        texts = ", ".join(repr(text[:40]) for text in about[:4])
-        return table, [f"lines above the names of the columns are left out: {texts}"]
-    samples = table["Frame"] - 1.0
-    if "Sub Frame" in table:
-        of_frame = table["Sub Frame"].max() + 1
-        samples = samples * of_frame + table["Sub Frame"]
-    timed = table.drop(columns=["Frame", "Sub Frame"], errors="ignore")
-    timed.insert(0, "time", samples / rate)
-    timed.attrs = {"units": head.units | {"time": "s"}}
-    return timed, [f"time is (Frame - 1) / {rate:g}, by the rate above the names of the columns"]

@@ -20,12 +20,12 @@ OF_SPICE = (
     "raw = ltspice.Ltspice(name); raw.parse(); then a table of raw.get_time(k) and "
     "raw.get_data('V(out)', k) for each step k, from 0"
 )
+OF_LINES = "pandas.read_json(name, lines=True) is a table, romkit.learn(table, ...)"
 NAMED_INDEX = "table.rename_axis('time')"
 WAYS = {
     ".vtp": OF_MESH,
     ".vts": OF_MESH,
     ".pvtu": f"read it by pyvista: numpy.stack([pyvista.read(name)['p'] for name in names]), then {FROM_ARRAYS}",
-    ".pvd": f"read it by pyvista.PVDReader, then {FROM_ARRAYS}",
     ".xdmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
     ".xmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
     ".npy": "load it: pandas.DataFrame(numpy.load(name)) of an array with fields is a table; "
@@ -44,6 +44,11 @@ WAYS = {
     ".grib": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
     ".grib2": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
     ".c3d": "write the markers as .csv or .trc",
+    ".trc": "ezc3d or opensim read it; pandas.DataFrame of its markers is a table",
+    ".xvg": "MDAnalysis.auxiliary.XVG.XVGReader(name)._auxdata_values has the columns, a table by "
+    "pandas.DataFrame(values, columns=['time', ...])",
+    ".jsonl": OF_LINES,
+    ".ndjson": OF_LINES,
     ".bp": f"read it by adios2, then {FROM_ARRAYS}",
     ".json": "pandas.DataFrame(json.load(file)), with a row for each time of each run",
 }
@@ -56,11 +61,19 @@ OF_LAMMPS = (
     "log = lammps_logfile.File(name); table = pandas.DataFrame({key: log.get(key) for key in "
     "log.get_keywords()}); table['time'] = table.Step * timestep"
 )
+OF_MARKERS = (
+    "table = pandas.read_csv(name, skiprows=5, header=None, names=['frame', 'sub', 'tip_x', ...]); "
+    "table['time'] = (table.frame - 1) / rate"
+)
+OF_FLUENT = "pandas.read_csv(name, sep=r'\\s+', skiprows=3, names=['time', 'lift', ...]) is a table"
 OF_DUMP = f"read it by MDAnalysis or ovito, then {FROM_ARRAYS}"
 
 BEGINNINGS = {
     r"\s*(TITLE|VARIABLES)\s*=": ("Tecplot", OF_TECPLOT),
     r"LAMMPS \(": ("LAMMPS, a log", OF_LAMMPS),
+    r"[^\n]*\nStep Information:": ("LTspice, a sweep", OF_SPICE),
+    r"Trajectories\s*\n|PathFileType": ("motion capture", OF_MARKERS),
+    r'"[^"\n]*"\s*\n"[^\n]*"\s*\n\("': ("Fluent, a monitor", OF_FLUENT),
     r"ITEM: TIMESTEP": ("LAMMPS, a dump", OF_DUMP),
 }
 """Name and way of text that is no table, by an expression that its beginning matches."""

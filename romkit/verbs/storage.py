@@ -5,6 +5,7 @@ stay in theirs.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 import xarray as xr
 
 from romkit.bases import Basis
@@ -18,9 +19,7 @@ from romkit.integrators import LearnedField
 from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
-from romkit.readers.formats import is_table, joined_tables
-from romkit.readers.probes import is_probes
-from romkit.readers.several import dimension_of_runs, opened
+from romkit.readers.several import opened
 from romkit.readers.snapshot_files import without_time
 from romkit.readers.tables import of_table
 
@@ -122,18 +121,16 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     paths, parameters = matched(names)
     if not paths:
         raise FileError("an empty list", problem="names no file", fix="check the list")
-    if is_table(paths[0]) and not is_probes(paths[0]):
-        return _opened_tables(paths, along, parameters)
-    if parameters and along is None:
-        along = dimension_of_runs(paths)
-    return opened(paths, along, parameters)
+    data = opened(paths, along, parameters)
+    if isinstance(data, xr.Dataset):
+        return data
+    return _of_table(data, along, parameters)
 
 
-def _opened_tables(
-    paths: Sequence[Path], along: str | None, parameters: Mapping[str, Sequence[float]]
+def _of_table(
+    table: pd.DataFrame, along: str | None, parameters: Mapping[str, Sequence[float]]
 ) -> xr.Dataset:
-    """Tables of runs as a dataset, in memory."""
-    table = joined_tables(paths, parameters)
+    """Convert a table of runs to a dataset, in memory."""
     run = along if along in table.columns else None
     contexts = without_time(parameters)
     data, _, notes = of_table(table, contexts, run, None)

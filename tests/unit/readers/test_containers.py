@@ -8,7 +8,6 @@ from scipy.io import savemat
 import romkit
 from romkit.data import describe
 from romkit.errors import FileError
-from romkit.readers.formats import read_table
 from tests.refusals import refused
 
 TIME = 0.5 * np.arange(8)
@@ -68,6 +67,7 @@ FORMATS = {
     "flow.xdmf": (b"<?xml version='1.0'?>\n<Xdmf>\n", "TimeSeriesReader"),
     "flow.npy": (b"\x93NUMPY\x01\x00", "numpy.load"),
     "flow.json": (b'{"t": [0, 1]}\n', "json.load"),
+    "flow.jsonl": (b'{"t": 0, "x": 1}\n', "lines=True"),
 }
 
 
@@ -77,14 +77,6 @@ def test_other_formats_are_refused_with_the_way_to_read_them(name, tmp_path):
     (tmp_path / name).write_bytes(content)
     refused(way, romkit.open, tmp_path / name, error=FileError)
     refused(way, romkit.learn, str(tmp_path / name), "k", error=FileError)
-
-
-def test_lines_of_json_are_a_table(tmp_path):
-    lines = [f'{{"t": {t}, "x": {x}, "run": 0}}' for t, x in zip(TIME, RUNS[0, :, 0], strict=True)]
-    (tmp_path / "own.jsonl").write_text("\n".join(lines))
-    table = read_table(tmp_path / "own.jsonl")
-    assert np.array_equal(table["t"], TIME)
-    assert np.allclose(table["x"], RUNS[0, :, 0], rtol=1e-14)
 
 
 def test_files_of_dedalus_are_refused_with_the_lines_that_read_them(tmp_path):

@@ -10,7 +10,7 @@ import romkit
 from romkit.cli.inputs import read_own
 from romkit.data import describe
 from romkit.errors import FileError
-from romkit.readers.formats import read_table
+from romkit.readers import read
 from tests.refusals import refused
 from tests.unit.readers.test_roles import said
 
@@ -64,7 +64,7 @@ def test_separators_commas_and_comments(tmp_path):
     }
     for name, text in variants.items():
         (tmp_path / f"{name}.csv").write_text(text)
-        assert np.array_equal(describe(read_table(tmp_path / f"{name}.csv")).state, plain), name
+        assert np.array_equal(describe(read(tmp_path / f"{name}.csv")).state, plain), name
     refused("sep=';'", describe, pd.read_csv(tmp_path / "decimals.csv"))
     refused("comment='#'", describe, pd.read_csv(tmp_path / "comment.csv"))
 
@@ -152,7 +152,7 @@ def test_marks_among_numbers_are_missing_and_it_is_said(mark, tmp_path):
     column = pd.Series(np.cos(TIME)).astype(object)
     column[[3, 17]] = mark
     (tmp_path / "own.csv").write_text(table(b=column).to_csv(index=False))
-    for source in (table(b=column), read_table(tmp_path / "own.csv")):
+    for source in (table(b=column), read(tmp_path / "own.csv")):
         data, texts = said(describe, source)
         assert np.isnan(data.state[0, [3, 17], 1]).all()
         assert int(np.isnan(data.state).sum()) == 2
@@ -182,7 +182,7 @@ def test_numbers_as_text_and_as_decimals_are_numbers_but_names_of_runs_are_not()
 def test_a_file_with_two_columns_of_one_name_is_refused(separator, tmp_path):
     text = table().to_csv(index=False, sep=separator).replace(f"a{separator}b", f"a{separator} a")
     (tmp_path / "own.csv").write_text("# a comment\n" + text)
-    refused("several columns a", read_table, tmp_path / "own.csv", error=FileError)
+    refused("several columns a", read, tmp_path / "own.csv", error=FileError)
 
 
 @pytest.mark.parametrize(
@@ -214,16 +214,16 @@ def test_numbers_that_others_come_near_to_are_measured(largest):
 
 def test_columns_that_are_aligned_by_blanks(tmp_path):
     (tmp_path / "own.txt").write_text("# a comment\n" + table().to_string(index=False) + "\n")
-    data = describe(read_table(tmp_path / "own.txt"))
+    data = describe(read(tmp_path / "own.txt"))
     assert np.allclose(data.state, describe(table()).state, atol=1e-6)  # of six digits
     (tmp_path / "own.txt").write_text("time a a\n0.0 1.0 2.0\n")
-    refused("several columns a", read_table, tmp_path / "own.txt", error=FileError)
+    refused("several columns a", read, tmp_path / "own.txt", error=FileError)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
 def test_other_encodings_are_refused_with_a_way(encoding, tmp_path):
     (tmp_path / "own.csv").write_bytes("time,T [°C]\n0,1\n1,2\n".encode(encoding))
-    refused("encoding=", read_table, tmp_path / "own.csv", error=FileError)
+    refused("encoding=", read, tmp_path / "own.csv", error=FileError)
 
 
 def test_a_column_t_beside_the_time_is_said():

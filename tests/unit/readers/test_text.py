@@ -10,7 +10,7 @@ import pytest
 import romkit
 from romkit.data import describe
 from romkit.errors import DataWarning, FileError
-from romkit.readers.formats import read_table
+from romkit.readers import read
 from tests.refusals import refused
 from tests.unit.readers.test_roles import said
 
@@ -31,7 +31,7 @@ def fortran(value):
 
 
 def values_of(path):
-    data = describe(read_table(path))
+    data = describe(read(path))
     return data.state.values.reshape(len(TIME), -1)
 
 
@@ -78,7 +78,7 @@ def test_exponents_of_fortran_are_numbers(tmp_path):
     assert np.allclose(values_of(tmp_path / "own.dat"), WANTED, rtol=1e-8)
     # text that only looks like one stays text
     (tmp_path / "own.dat").write_text("time a b\n0 1D 1\n1 2D 2\n2 3D 3\n3 4D 5\n")
-    assert describe(read_table(tmp_path / "own.dat")).sizes["component"] == 1
+    assert describe(read(tmp_path / "own.dat")).sizes["component"] == 1
 
 
 def test_compressed_tables_are_read(tmp_path):
@@ -92,65 +92,23 @@ def test_compressed_tables_are_read(tmp_path):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.csv", text)
         archive.writestr("b.csv", text)
-    refused("2 files", read_table, tmp_path / "two.zip", error=FileError)
+    refused("2 files", read, tmp_path / "two.zip", error=FileError)
     (tmp_path / "broken.csv.gz").write_bytes(b"no gzip at all")
-    refused("cannot be read", read_table, tmp_path / "broken.csv.gz", error=FileError)
+    refused("cannot be read", read, tmp_path / "broken.csv.gz", error=FileError)
 
 
-def test_names_of_merged_cells_belong_to_all_of_their_columns(tmp_path):
+def test_names_in_several_rows_are_refused_where_they_repeat(tmp_path):
     text = ",tip,,elbow,\ntime,x,y,x,y\ns,mm,mm,mm,mm\n"
     numbers = np.column_stack([TIME, A, B, B, A])
     text += "\n".join(",".join(map(repr, row.tolist())) for row in numbers)
     (tmp_path / "own.csv").write_text(text)
-    table = read_table(tmp_path / "own.csv")
-    assert list(table.columns) == ["time", "tip_x", "tip_y", "elbow_x", "elbow_y"]
-    assert np.array_equal(table.to_numpy(), numbers)
-    data = describe(table)
-    assert data.state.attrs["units"] == "mm"
-    assert data.time.attrs["units"] == "s"
-
-
-VICON = "Trajectories\r\n120\r\n,,P:Top,,,P:Tip,,\r\nFrame,Sub Frame,X,Y,Z,X,Y,Z\r\n,,mm,mm,mm,mm,mm,mm\r\n"
-
-
-def test_motion_capture_counts_frames(tmp_path):
-    places = np.random.default_rng(0).normal(size=(12, 6)).round(3)
-    for name, heading in {
-        "plain": VICON,
-        "spreadsheet": VICON.replace("120\r", "120,,,,,,,\r"),
-    }.items():
-        lines = []
-        for frame, row in enumerate(places, 1):
-            cells = list(map(str, row))
-            if frame == 5:
-                cells[3:] = ["", "", ""]
-            lines.append(f"{frame},0," + ",".join(cells))
-        (tmp_path / f"{name}.csv").write_text(heading + "\r\n".join(lines) + "\r\n", newline="")
-        with pytest.warns(DataWarning, match="120"):
-            table = read_table(tmp_path / f"{name}.csv")
-        wanted = places.copy()
-        wanted[4, 3:] = np.nan
-        assert np.allclose(table["time"], np.arange(12) / 120, rtol=1e-15)
-        assert np.array_equal(table.drop(columns="time").to_numpy(), wanted, equal_nan=True)
-        assert list(table.columns[1:5]) == ["P:Top_X", "P:Top_Y", "P:Top_Z", "P:Tip_X"]
-
-
-def test_motion_capture_of_opensim_is_read(tmp_path):
-    text = "PathFileType\t4\t(X/Y/Z)\town.trc\nDataRate\tCameraRate\tNumFrames\n100\t100\t12\n"
-    text += "Frame#\tTime\tTop\t\t\n\t\tX1\tY1\tZ1\n\n"
-    for frame, (time, a, b) in enumerate(zip(TIME, A, B, strict=True), 1):
-        text += f"{frame}\t{time}\t{a}\t{b}\t{a}\n"
-    (tmp_path / "own.trc").write_text(text)
-    with pytest.warns(DataWarning, match="left out"):
-        table = read_table(tmp_path / "own.trc")
-    assert list(table.columns) == ["Frame#", "Time", "Top_X1", "Top_Y1", "Top_Z1"]
-    assert np.array_equal(table["Top_Y1"], B)
+    refused("several columns x, y", read, tmp_path / "own.csv", error=FileError)
 
 
 def test_lines_above_the_names_are_said_to_be_left_out(tmp_path):
     (tmp_path / "own.csv").write_text("Logger 3\n" + TEXTS["names"])
     with pytest.warns(DataWarning, match="Logger 3"):
-        read_table(tmp_path / "own.csv")
+        read(tmp_path / "own.csv")
 
 
 REFUSED = {
@@ -168,13 +126,13 @@ REFUSED = {
 def test_what_nobody_can_tell_is_refused(kind, tmp_path):
     text, said_text = REFUSED[kind]
     (tmp_path / "own.csv").write_text(text)
-    refused(said_text, read_table, tmp_path / "own.csv", error=FileError)
+    refused(said_text, read, tmp_path / "own.csv", error=FileError)
 
 
 def test_a_first_row_that_lacks_numbers_is_data_and_no_names(tmp_path):
     text = "date,label,a,b\n2020-01-01,first,NA,\n2020-01-02,second,1.5,2\n2020-01-03,third,2,3\n"
     (tmp_path / "own.csv").write_text(text)
-    table = read_table(tmp_path / "own.csv")
+    table = read(tmp_path / "own.csv")
     expected = pd.read_csv(tmp_path / "own.csv")
     pd.testing.assert_frame_equal(table, expected)
 

@@ -36,12 +36,12 @@ OF_MODELICA = (
 OF_STRUCTS = "make a table of its entries, romkit.learn(table, ...): the lines are in the guide, Your own data"
 
 
-def is_container(path: Path) -> bool:
+def can_read(path: Path) -> bool:
     """Whether a file holds arrays by name, by the ending of its name."""
     return path.suffix.lower() in ENDINGS
 
 
-def read_container(path: Path) -> xr.Dataset:
+def read(path: Path) -> xr.Dataset:
     """The arrays of a file, along the times that one of them holds; single numbers are attributes.
 
     Raises:

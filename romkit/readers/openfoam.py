@@ -28,14 +28,14 @@ OUTSIDE = 1e299
 """Size of the numbers from which on OpenFOAM says that a probe is outside of the mesh."""
 
 
-def is_probes(path: Path) -> bool:
+def can_read(path: Path) -> bool:
     """Whether a path is a case with probes, their folder, that of one start, or one field."""
     if path.is_file():
         return _is_field(path)
     return path.is_dir() and bool(_folders(path))
 
 
-def read_probes(path: Path) -> xr.Dataset:
+def read(path: Path) -> xr.Dataset:
     """The fields of probes, along time and probe, and along direction if they are vectors.
 
     After a restart, numbers of the later start replace those from its first time on.

@@ -1,0 +1,140 @@
+"""The door of files: the first reader that can read one reads it.
+
+A reader has two functions, `can_read(path)`, which looks at the name and at most at the first bytes
+of a file, and `read(path)`, which returns a Dataset or a table. Packages add readers by the group
+`romkit.readers` of entry points, and are asked before those of romkit.
+"""
+
+import importlib
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+import xarray as xr
+
+from romkit.core.boundary import FilePath, validated
+from romkit.core.errors import DataWarning, FileError, warn
+from romkit.core.files import existing, reason
+from romkit.data.untrusted import engine_of
+from romkit.readers.ways import check_is_read
+
+GROUP = "romkit.readers"
+"""Group of entry points."""
+
+OWN = (
+    "openfoam", "vtk", "arrays_by_name", "parquet", "spreadsheets", "zarr", "netcdf", "text",
+)  # fmt: skip
+"""Files of romkit's readers, in the order in which they are asked."""
+
+
+class Reader(Protocol):
+    """A module or object that reads files of one format.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from romkit.readers import text
+        >>> text.can_read(Path("run.csv"))
+        True
+    """
+
+    def can_read(self, path: Path) -> bool:
+        """Tell whether a file is of the format, by its name or its first bytes."""
+        ...
+
+    def read(self, path: Path) -> xr.Dataset | pd.DataFrame:
+        """Read a file: a Dataset with a dimension of time, or a table with a row for each time."""
+        ...
+
+
+@validated
+def read(path: FilePath) -> xr.Dataset | pd.DataFrame:
+    r"""Read a file of any format that a reader knows.
+
+    Args:
+        path: the file, or the folder of a store or case.
+
+    Returns:
+        A Dataset, in chunks where the format has them, or a table; `romkit.data.describe` takes
+        both.
+
+    Raises:
+        FileError: no such file, one that is damaged, or of a format that no reader knows.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import romkit
+        >>> _ = Path("run.csv").write_text("time,x\n0,1\n0.5,2\n")
+        >>> list(romkit.readers.read("run.csv").columns)
+        ['time', 'x']
+    """
+    return reader_of(Path(path)).read(Path(path))
+
+
+def reader_of(path: Path) -> Reader:
+    """Find the first reader that can read a file.
+
+    Raises:
+        FileError: there is none.
+    """
+    for reader in _readers():
+        if reader.can_read(path):
+            return reader
+    if path.is_dir():
+        raise FileError(
+            path,
+            problem="is a folder, and neither a zarr store nor a case of OpenFOAM with probes",
+            fix='give its files: "runs/*.nc", say, or "runs/u_{time}.nc" where each is a time',
+        )
+    with existing(path).open("rb") as stream:
+        start = stream.read(4)
+    check_is_read(path, start)
+    engine_of(path, start)
+    raise FileError(path, problem="is of a format that no reader knows", fix="give it as .csv")
+
+
+def read_all(paths: Sequence[Path]) -> list[xr.Dataset] | list[pd.DataFrame]:
+    """Read files of one kind; what is said of several of them is said once.
+
+    Raises:
+        FileError: a file that cannot be read, or tables beside Datasets.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sources = [reader_of(path).read(path) for path in paths]
+    said = {(str(warning.message), warning.category): warning for warning in caught}
+    for warning in said.values():
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    tables = [source for source in sources if isinstance(source, pd.DataFrame)]
+    datasets = [source for source in sources if isinstance(source, xr.Dataset)]
+    if tables and datasets:
+        other = next(
+            path
+            for path, source in zip(paths, sources, strict=True)
+            if type(source) is not type(sources[0])
+        )
+        raise FileError(
+            other, problem=f"is of another kind than {paths[0]}", fix="give tables alone, or none"
+        )
+    return tables or datasets
+
+
+@cache
+def _readers() -> tuple[Reader, ...]:
+    """Load all readers, those of other packages first."""
+    readers = []
+    for entry in entry_points(group=GROUP):
+        try:
+            reader = entry.load()
+        except Exception as error:  # of another package
+            warn(f"the reader {entry.name} cannot be loaded ({reason(error)})", DataWarning)
+            continue
+        if callable(getattr(reader, "can_read", None)) and callable(getattr(reader, "read", None)):
+            readers.append(reader)
+        else:
+            warn(f"the reader {entry.name} lacks can_read(path) or read(path)", DataWarning)
+    own = [importlib.import_module(f"romkit.readers.{name}") for name in OWN]
+    return (*readers, *own)
