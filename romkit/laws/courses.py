@@ -52,6 +52,16 @@ class Runs:
             runs = replace(runs, drift=self.drift[rows])
         return runs
 
+    def between(self, first: int, last: int) -> "Runs":
+        """Return the samples from one number to another one of all runs."""
+        part = slice(first, last + 1)
+        runs = replace(self, states=self.states[:, part], times=self.times[part])
+        if self.moving is not None:
+            runs = replace(runs, moving=self.moving[:, part])
+        if self.drift is not None:
+            runs = replace(runs, drift=self.drift[:, part])
+        return runs
+
 
 class Course(NamedTuple):
     """Steps of RK4 through windows, M of them for all windows.

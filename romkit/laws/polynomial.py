@@ -31,6 +31,8 @@ from romkit.laws.shooting import (
     SHORTEST,
     Stage,
     Structure,
+    is_informative,
+    lengths,
     polished,
     refinements,
 )
@@ -447,18 +449,31 @@ class Fit:
 
     def resampled(self, near: Tensor) -> Tensor:
         """Coefficients near those of a law of all samples that these were drawn from."""
-        stage = self._whole_runs(self.problem.theta(near))
-        if self.problem.error(stage.theta, POLISHED) < CLEAN:
+        stage = self._longest_windows(self.problem.theta(near))
+        if self.problem.error(stage.theta, POLISHED, length=stage.length) < CLEAN:
             theta = self._polished(stage, FEW)
         else:
             theta = self._best([stage, *self._stages(near, stage.duration, LEAST)])
         return self.problem.coefficients(theta)
 
-    def _whole_runs(self, theta: Tensor) -> Stage:
-        """Coefficients before a fit to windows of whole runs."""
+    def _longest_windows(self, theta: Tensor) -> Stage:
+        """Return coefficients before a fit to the longest windows that are informative."""
         runs = self.problem.runs
-        duration = float(runs.times[-1] - runs.times[0])
-        return Stage(duration, len(runs.times) - 1, theta)
+        whole = self._whole_runs(theta)
+        plan = [Stage(duration, length, theta) for duration, length in lengths(runs)[:-1]]
+        for stage in (whole, *reversed(plan)):
+            if is_informative(self.structure, runs, theta, stage.length):
+                return stage
+        return whole
+
+    def _followed(self, stages: list[Stage]) -> int | None:
+        """Return the length of the windows that tell coefficients apart; None for whole runs."""
+        runs = self.problem.runs
+        last = stages[-1]
+        whole = len(runs.times) - 1
+        if last.length == whole or is_informative(self.structure, runs, last.theta, whole):
+            return None
+        return last.length
 
     def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
         return refinements(
@@ -471,21 +486,41 @@ class Fit:
         )
 
     def _best(self, stages: list[Stage]) -> Tensor:
-        """Coefficients that follow whole trajectories best, of those whose rollouts stay near
-        them.
+        """Coefficients that follow whole trajectories best, or the longest windows that are
+        informative, of those whose rollouts stay near them.
         """
-        errors = [self.problem.error(stage.theta) for stage in stages]
+        length = self._followed(stages)
+        errors = [self.problem.error(stage.theta, length=length) for stage in stages]
         ranking = sorted(range(len(stages)), key=errors.__getitem__)
         best = ranking[0]
         for k in ranking[:TRIED]:
             if self.problem.stays(stages[k].theta):
                 best = k
                 break
-        if errors[best] >= CLEAN:
-            return stages[best].theta
-        theta = self._polished(stages[best])
-        # windows that are shorter leave an error that grows over the run
-        return self._polished(self._whole_runs(theta), FEW)
+        if length is None:
+            if errors[best] >= CLEAN:
+                return stages[best].theta
+            theta = self._polished(stages[best])
+            # windows that are shorter leave an error that grows over the run
+            return self._polished(self._whole_runs(theta), FEW)
+        return self._polished_in_chaos(stages, stages[best].theta)
+
+    def _polished_in_chaos(self, stages: list[Stage], theta: Tensor) -> Tensor:
+        """Return coefficients after shorter steps of RK4, in short windows first: in long ones the
+        error of longer steps has grown too large.
+        """
+        if self.problem.error(theta, length=1) >= CLEAN:
+            return theta
+        long = [stage for stage in stages if stage.duration >= ROUGH] or stages
+        for stage, trials in ((long[0], POLISHING), (long[-1], FEW)):
+            theta = self._polished(stage._replace(theta=theta), trials)
+        return theta
+
+    def _whole_runs(self, theta: Tensor) -> Stage:
+        """Return coefficients before a fit to windows of whole runs."""
+        runs = self.problem.runs
+        duration = float(runs.times[-1] - runs.times[0])
+        return Stage(duration, len(runs.times) - 1, theta)
 
     def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
         closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)

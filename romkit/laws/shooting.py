@@ -18,6 +18,7 @@ from torch import Tensor
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.laws.compiled import Truth
 from romkit.laws.courses import Runs, Windows, windows
+from romkit.laws.noise import AGREED
 from romkit.laws.returning import Returning
 from romkit.laws.sensitivities import Motion, below, kept
 
@@ -244,6 +245,18 @@ class Shots:
     def weights(self, theta: Tensor) -> Tensor:
         """Coefficients (G, K, m) at the context of each group."""
         return torch.einsum("gq,kqm->gkm", self.mix, theta)
+
+    def is_refuted(self, before: Tensor, end: "Expanded") -> bool:
+        """Return whether a fit follows the data worse than the coefficients before it, for the sake
+        of rollouts from displaced starts, and errors grow along the data all the same.
+        """
+        alone = replace(self, beside=None, returning=None, ridge=0.0)
+        after = alone.cost(end.theta, end.start)
+        allowed = torch.clamp(NEAR * alone.cost(before), min=EXACT)
+        if after <= allowed:
+            return False
+        weights = self.weights(end.theta)[self.group]
+        return _growth(self.structure.motion, weights, self.windows) > 1
 
     def cost(self, theta: Tensor, start: Tensor | None = None) -> Tensor:
         """Mean square distance from the data, each at most `LOST`², and penalties."""
@@ -560,15 +573,15 @@ def noise(runs: Runs) -> float:
     even = float(steps.max()) <= 1.001 * float(steps.min())
     if not even or runs.moving is not None:
         return 0.0
-    smallest = math.inf
-    for order in DIFFERENCES:
-        size = _noise_of_differences(runs.states, order)
-        # NaN, of gaps or short runs, is not smaller
-        if size < smallest:
-            smallest = size
-    if math.isinf(smallest):
+    sizes = [_noise_of_differences(runs.states, order) for order in DIFFERENCES]
+    # NaN are orders that gaps or short runs do not have
+    sizes = [size for size in sizes if not math.isnan(size)]
+    if not sizes:
         return 0.0
-    return smallest
+    # each order takes away more of a motion that is sampled coarsely, and nothing of noise
+    if sizes[-1] < AGREED * max(sizes[-2:]):
+        return 0.0
+    return min(sizes)
 
 
 def _noise_of_differences(states: Tensor, order: int) -> float:
@@ -587,6 +600,53 @@ def _noise_of_differences(states: Tensor, order: int) -> float:
     return float(variance) ** 0.5
 
 
+def error_growth(structure: Structure, runs: Runs, theta: Tensor, length: int) -> float:
+    """Return the factor by which a small error grows along windows of `length` intervals, the
+    geometric mean over windows side by side.
+
+    Its logarithm, over the duration of the windows, tends to the largest Lyapunov exponent.
+    """
+    weights = torch.einsum("gq,kqm->gkm", runs.mix, theta)[runs.group]
+    return _growth(structure.motion, weights, windows(runs, length, length, 1 / FINE))
+
+
+def _growth(motion: Motion, weights: Tensor, followed: Windows) -> float:
+    """Return the factor on a small error at the start of windows, with coefficients (n, K, m)."""
+    start = followed.start
+    draw = torch.Generator().manual_seed(2)
+    direction = torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    direction = torch.nn.functional.normalize(direction, dim=-1)
+    # the best step of a difference is the root of the rounding error
+    step = torch.finfo(start.dtype).eps ** 0.5
+    reached = motion.rollout(weights, start, followed.course)[-1]  # (n, W, d)
+    beside = motion.rollout(weights, start + step * direction, followed.course)[-1]
+    growth = (beside - reached).norm(dim=-1) / step
+    growth = growth[followed.seen[0]].nan_to_num(torch.inf)
+    # what is forgotten to the last digit is known to this digit
+    return float(growth.clamp(min=step, max=1 / step).log().mean().exp())
+
+
+def is_informative(structure: Structure, runs: Runs, theta: Tensor, length: int) -> bool:
+    """Return whether ends of windows of `length` intervals say something about a law.
+
+    The error of one interval, of the datum and of the law together, grows by the factor
+    `error_growth` along a window. Where it becomes as large as the data vary, the end of a window is
+    as far from its datum as any other state of the motion is, whatever the coefficients are.
+
+    Source: Pisarenko, Sornette (2004), Statistical methods of parameter estimation for
+    deterministically chaotic time series; Baake, Baake, Bock, Briggs (1992), for windows in chaos.
+    """
+    single = windows(runs, 1, 1, 1 / FINE)
+    weights = torch.einsum("gq,kqm->gkm", runs.mix, theta)[runs.group]
+    reached = structure.motion.rollout(weights, single.start, single.course)
+    distance = (reached - single.truth)[1:].nan_to_num(LOST).clamp(-LOST, LOST)
+    error = distance[single.seen[1:]].square().sum(-1).mean().sqrt()
+    states = runs.states.flatten(0, -2)  # (n T, d)
+    variance = (states - states.nanmean(0)).square().nanmean(0).sum()
+    growth = error_growth(structure, runs, theta, length)
+    return bool(error * growth < variance.sqrt())
+
+
 def refinements(
     structure: Structure,
     runs: Runs,
@@ -597,7 +657,12 @@ def refinements(
     strongest: float = RETURN,
     ridge: float = 0.0,
 ) -> Iterator[Stage]:
-    """Coefficients after windows of each length, from the shortest to the whole run.
+    """Yield coefficients after windows of each length, from the shortest to the whole run, or to
+    the longest ones that are informative.
+
+    Rollouts from displaced starts have to come back, as those of data on an attractor do, until a
+    law that keeps to this follows the data worse than the one before: then errors grow along the
+    data themselves, as in chaos, and such rollouts are left out from there on.
 
     Args:
         structure: of the law.
@@ -617,24 +682,36 @@ def refinements(
     if noisy:
         # what noise leaves undetermined must not follow it
         least = max(LEAST, OF_NOISE * deviation**2)
+    apart = APART
     for k, (duration, length) in enumerate(lengths(runs, shortest)):
+        if duration >= ROUGH and not is_informative(structure, runs, theta, length):
+            return
         weight = max(strongest * FADING**k, least)
-        hold = Hold(back, weight, APART, ridge)
+        hold = Hold(back, weight, apart, ridge)
         resolution, loose = FINE, noisy
         if duration < ROUGH:
             # in short windows free starts would explain what the law has to
             resolution, loose = RESOLUTION, False
         problem = shots(structure, runs, theta, length, hold, resolution, loose)
-        end = levenberg_marquardt(
-            problem.expanded(theta),
-            trials=TRIALS,
-            absolute=EXACT,
-            relative=SETTLED,
-            shrinkage=0.2,
-            largest=10.0,
-        )
+        end = _fitted(problem, theta)
+        if problem.beside is not None and problem.is_refuted(theta, end):
+            apart = 0.0
+            problem = replace(problem, beside=None)
+            end = _fitted(problem, theta)
         theta = end.theta
         yield Stage(duration, length, theta)
+
+
+def _fitted(problem: Shots, theta: Tensor) -> Expanded:
+    """Fit windows of one length, from coefficients of shorter ones on."""
+    return levenberg_marquardt(
+        problem.expanded(theta),
+        trials=TRIALS,
+        absolute=EXACT,
+        relative=SETTLED,
+        shrinkage=0.2,
+        largest=10.0,
+    )
 
 
 def polished(
