@@ -5,14 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 import xarray as xr
 
 from romkit.core import files
-from romkit.core.boundary import Count, FilePath, Natural, Seconds, Seed, validated
+from romkit.core.boundary import (
+    Count,
+    FilePath,
+    Finite,
+    Natural,
+    Positive,
+    Seconds,
+    Seed,
+    validated,
+)
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import fields
-from romkit.data.controls import Control
 from romkit.data.coordinates import with_coordinates
 from romkit.learning import saved, words
 from romkit.learning.bars import intervals_of, joined
@@ -25,7 +32,9 @@ from romkit.learning.pictures import picture
 from romkit.learning.preference import clocks_of_runs
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
+from romkit.learning.rhythm import drive
 from romkit.plotting.style import Figure
+from romkit.solvers import Adaptive
 from romkit.verbs.export import export as export_model
 from romkit.verbs.forecast import forecast as forecast_once
 
@@ -87,8 +96,15 @@ class Learned(Judged):
         True
     """
 
+    @validated
     def forecast(
-        self, initial_state: object = None, *, start: float = 0.0, **options: object
+        self,
+        initial_state: object = None,
+        *,
+        duration: Positive,
+        dt: Positive,
+        start: Finite = 0.0,
+        **options: object,
     ) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
         before the names of the variables.
@@ -99,19 +115,24 @@ class Learned(Judged):
 
         Args:
             initial_state: as `romkit.forecast` takes it.
+            duration: length of the forecast, in the time unit of the data.
+            dt: interval of the output.
             start: time of the first state since the rhythm began, for a model with a `period`, or
                 since the first sample of the runs, where they are interpolated.
-            **options: others of `romkit.forecast`: `duration`, `dt`, the context by name, and of runs
-                with inputs `control`, samples (time, input) or a function of time.
+            **options: others of `romkit.forecast`: the context by name, and of runs with inputs
+                `control`, samples (time, input) or a function of time.
         """
         self._refuse_arguments_of_that_name(options)
+        if self.interpolated is None and self.period is None:
+            _refuse_start(start)
+        options |= {"duration": duration, "dt": dt}
         if initial_state is not None:
             options["initial_state"] = initial_state
         if self.interpolated is not None:
             return fields(self.interpolated.forecast(start=start, **options))
         if self.period is not None:
             self._refuse_inputs(options)
-            options["control"] = self._rhythm_from(start)
+            options |= self._driven(start, duration, options)
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
         return fields(self.ensemble.forecast(**options))
@@ -151,14 +172,17 @@ class Learned(Judged):
             fix = "leave them out; start= is the time since the rhythm began"
             raise InputError("control", expected=expected, got="inputs", fix=fix)
 
-    def _rhythm_from(self, start: float) -> Control:
-        """Inputs at times since a start."""
-
-        def inputs(t: torch.Tensor) -> torch.Tensor:
-            phase = 2 * torch.pi * (t + start) / self.period
-            return torch.stack([torch.sin(phase), torch.cos(phase)], -1)
-
-        return inputs
+    def _driven(
+        self, start: float, duration: float, options: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Inputs of the rhythm, and a solver whose steps end at their kinks."""
+        inputs, kinks = drive(self.train, self.period, start, duration)
+        driven: dict[str, object] = {"control": inputs}
+        if options.get("solver") is None:
+            tolerance = {"rtol": options["rtol"]} if options.get("rtol") is not None else {}
+            driven["solver"] = Adaptive(jump_times=tuple(kinks.tolist()), **tolerance)
+            driven["rtol"] = None
+        return driven
 
     @validated
     def refitted(self, *, members: Natural = 5, seed: Seed = 0) -> "Learned":
@@ -300,6 +324,14 @@ class Learned(Judged):
 
     def __repr__(self) -> str:
         return words.printed(self)
+
+
+def _refuse_start(start: float) -> None:
+    """Refuse the time of a start where nothing depends on it."""
+    if start != 0:
+        expected = "none: the law of the model does not depend on time"
+        fix = "leave it out; a state after that time is the initial_state"
+        raise InputError("start", expected=expected, got=f"{start:g}", fix=fix)
 
 
 def _by_law(errors: Errors) -> Errors:

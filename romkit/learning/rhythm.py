@@ -1,13 +1,14 @@
 """Runs that something outside drives with one period: its rhythm, found and as an input of a law."""
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import even_step
-from romkit.data.controls import LINEAR
+from romkit.data.controls import LINEAR, Control, interpolated
 
 PURE, IN_STEP = 0.5, 0.95
 """Share of the power at one frequency, and coherence of the runs, from which on they have one
@@ -28,6 +29,9 @@ HARMONICS = 5
 
 KNOWN = 0.02
 """Error of a law [deviations] up to which nothing from outside moves the runs."""
+
+MOST_SAMPLES = 10**6
+"""Intervals between samples, at most, that a forecast may last, and begin away from the first one."""
 
 INPUTS = ("sin of the rhythm", "cos of the rhythm")
 """Names of the inputs of a law of driven runs."""
@@ -130,3 +134,53 @@ def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
     dims = ("trajectory", "time", "input")
     driven = data.assign(control=(dims, runs.copy(), {"between": LINEAR}))
     return driven.assign_coords(input=list(INPUTS))
+
+
+def drive(data: xr.Dataset, period: float, start: float, duration: float) -> tuple[Control, Array]:
+    """Inputs of a law of driven runs as a function of the time since a start, and the times of their
+    kinks: the straight lines between samples that `with_rhythm` gives, which the law was fitted and
+    judged with, continued at the mean interval.
+
+    Waves without these corners are another drive, of larger amplitude between coarse samples.
+
+    Args:
+        data: runs that the law was fitted to.
+        period: of the rhythm.
+        start: time of the start since the rhythm began.
+        duration: of the forecast.
+    """
+    times = data["time"].values.astype(float)
+    nodes = continued(times - times[0], start, start + duration)
+    inputs = interpolated(torch.from_numpy(nodes), torch.from_numpy(waves(nodes, period)))
+    return lambda t: inputs(t + start), nodes - start
+
+
+def continued(times: Array, begin: float, end: float) -> Array:
+    """Those times (T,) that are needed to go from one to another, continued at their mean interval.
+
+    Raises:
+        InputError: so many that a run has no end, or a begin at which they are no longer told apart.
+    """
+    interval = (times[-1] - times[0]) / (len(times) - 1)
+    _check_span(begin, end, interval)
+    before = int(np.ceil(max(0.0, times[0] - begin) / interval))
+    after = int(np.ceil(max(0.0, end - times[-1]) / interval))
+    earlier = times[0] - interval * np.arange(before, 0, -1)
+    later = times[-1] + interval * np.arange(1, after + 1)
+    everywhere = np.concatenate([earlier, times, later])
+    first = np.searchsorted(everywhere, begin, side="right") - 1
+    last = np.searchsorted(everywhere, end)
+    return everywhere[max(first, 0) : last + 1]
+
+
+def _check_span(begin: float, end: float, interval: float) -> None:
+    """Refuse times that are too many, or too far from the first ones."""
+    number = (end - begin) / interval
+    if number > MOST_SAMPLES:
+        expected = f"at most {MOST_SAMPLES:.0e} intervals of the runs, {interval:.3g} each"
+        raise InputError("duration", expected=expected, got=f"{number:.1e}", fix="shorten it")
+    farthest = MOST_SAMPLES * interval
+    if abs(begin) > farthest:
+        expected = f"a time within {farthest:.3g} of the first sample, from which the rhythm counts"
+        fix = "subtract whole periods"
+        raise InputError("start", expected=expected, got=f"{begin:g}", fix=fix)
