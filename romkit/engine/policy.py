@@ -1,16 +1,20 @@
 """Which engine runs a field: compiled where that pays and is possible, else torch.
 
-No clock is asked, since engines differ by rounding and a run has to be the same every time.
+No clock is asked, and not the cache either: engines differ by rounding, and a run has to be the
+same every time.
 """
 
 import math
+from collections.abc import Callable
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from romkit.core.errors import InputError
 from romkit.core.types import Field
+from romkit.engine._torch import DispatchMode, tree_leaves
 from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
 from romkit.engine.kernel import Kernel
@@ -18,9 +22,20 @@ from romkit.engine.trace import Trace, trace_field
 
 K = TypeVar("K", bound=Kernel)
 
-FEW = 400
-"""Evaluations of a field below which it is not even traced, which takes as long as 40 to 400 (0.3
-ms a call).
+FEW = 20
+"""Evaluations below which a run is short whatever its field: one of a thousand calls takes 5 ms."""
+
+FEW_ON_GPU = 400
+"""Evaluations of a field below which it is not even traced for a GPU, which takes as long as 40 to
+400 (0.3 ms a call).
+"""
+
+WORTHWHILE, PREPARATION = 0.1, 6e-4
+"""Seconds in torch from which a run is compiled, and for each call those that tracing and comparing
+take in every run (0.008 s for 10 calls, 0.03 for 64, 0.38 for 580).
+
+The compiler takes 1 to 6 s, once on a machine; repeated runs are up to thirty times faster. Shorter
+ones would gain less than a tenth of a second.
 """
 
 CALL, NUMBER = 5e-6, 1e-9
@@ -46,12 +61,6 @@ GPU_COMPILER = 0.5
 
 FUSED = 200_000
 """Evaluations of a field on a GPU from which compiling its step pays."""
-
-COMPILER, COMPILER_PER_CALL = 1.0, 0.015
-"""Seconds of the compiler: 1.3 for 10 calls (the field of Lorenz96), 2 for 64 (its Galerkin field),
-6 for 436 (the pendulum's). From the cache it takes a tenth, but then a result would depend on what
-ran before.
-"""
 
 
 def compiled_if(
@@ -79,19 +88,17 @@ def compiled_if(
     """
     if engine == "torch":
         return None, "torch"
-    # no clock is asked, and not the cache either: the choice has to be the same every time
     short = "torch (too short a run to compile)"
-    if engine == "auto" and evaluations < FEW:
-        return None, short
+    is_choice = engine == "auto"
     try:
-        recorded = trace_field(field, y)
-        if engine == "auto" and y.is_cuda:
-            calls = evaluations * len(recorded.calls) + further_calls
-            worth = _pays_on_gpu(field, times[0], y, recorded, evaluations, calls * CALL_ON_GPU)
-        else:
-            worth = engine == "compiled" or pays(recorded, evaluations, further_calls)
-        if not worth:
+        if is_choice and is_short(field, times[0], y, evaluations, further_calls):
             return None, short
+        recorded = trace_field(field, y)
+        if is_choice and y.is_cuda:
+            calls = evaluations * len(recorded.calls) + further_calls
+            seconds = calls * CALL_ON_GPU
+            if not _pays_on_gpu(field, times[0], y, recorded, evaluations, seconds):
+                return None, short
         return kernel(field, times, y, recorded), "compiled"
     except Unsupported as verdict:
         _refuse_if_wanted(engine, verdict)
@@ -125,7 +132,7 @@ def launched_if(
     """
     if engine == "torch":
         return None, "torch"
-    if engine == "auto" and evaluations < FEW:
+    if engine == "auto" and evaluations < FEW_ON_GPU:
         return None, "torch (too short a run to capture)"
     name = "captured"
     try:
@@ -164,13 +171,47 @@ def _pays_on_gpu(
     return GPU_COMPILER + seconds_of_threads < seconds
 
 
-def pays(recorded: Trace, evaluations: float, further_calls: float = 0.0) -> bool:
-    """Whether torch would take longer for these evaluations than a compiler for the field.
+def is_short(
+    field: Field, t: Tensor, y: Tensor, evaluations: float, further_calls: float = 0.0
+) -> bool:
+    """Whether torch takes a run of so many evaluations to its end sooner than is worth compiling.
 
-    Compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for
-    436.
+    Short are runs of RK4 below 530 steps for 10 calls on a few numbers, 110 for 64, 42 for 436.
     """
-    calls = len(recorded.calls)
-    numbers = sum(output.numel() for call in recorded.calls for output in call.outputs)
-    seconds_in_torch = evaluations * (CALL * calls + NUMBER * numbers) + further_calls * CALL
-    return seconds_in_torch > COMPILER + COMPILER_PER_CALL * calls
+    if evaluations < (FEW_ON_GPU if y.is_cuda else FEW):
+        return True
+    if y.is_cuda:
+        return False  # the number of threads decides there
+    calls, numbers = work(field, t, y)
+    seconds_in_torch = evaluations * (CALL * calls + NUMBER * numbers) + CALL * further_calls
+    return seconds_in_torch < WORTHWHILE + PREPARATION * calls
+
+
+def work(field: Field, t: Tensor, y: Tensor) -> tuple[int, int]:
+    """Calls of torch in an evaluation of a field, and the numbers that these give.
+
+    Counting them takes as long as two or three evaluations; tracing, as long as a hundred.
+    """
+    counted = _Counted()
+    y = y.clone()  # derivatives along a path need numbers with memory of their own
+    with torch.no_grad(), counted:
+        field(t, y)
+    return counted.calls, counted.numbers
+
+
+class _Counted(DispatchMode):
+    """Mode of torch that counts calls and the numbers that they give."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.numbers = 0, 0
+
+    def __torch_dispatch__(
+        self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        outputs = op(*args, **(kwargs or {}))
+        self.calls += 1
+        for leaf in tree_leaves(outputs):
+            if isinstance(leaf, Tensor):
+                self.numbers += leaf.numel()
+        return outputs
