@@ -5,9 +5,10 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import safetensors
@@ -32,8 +33,8 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     can be deleted.
 
     Raises:
-        FileError: the folder does not exist, `path` is a folder, or the system refuses to write
-            (disk full, ...).
+        FileError: the folder does not exist, `path` is a folder, a device or a pipe, or the system
+            refuses to write (disk full, ...).
     """
     # A link is followed, so that the file it points to is replaced and not the link.
     target = Path(os.path.realpath(expanded(path)))
@@ -46,6 +47,10 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     # false, without an error, for names that no file can have
     if os.path.isdir(target):
         raise FileError(path, problem="is a folder", fix="add a file name")
+    # a rename would put a file in the place of a device
+    if os.path.exists(target) and not os.path.isfile(target):
+        problem = "is a device or a pipe, which a file would replace"
+        raise FileError(path, problem=problem, fix="give the name of a file")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
@@ -78,11 +83,13 @@ def make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise FileError(
-            folder,
-            problem=f"cannot be written to ({reason(error)})",
-            fix="check the path and its permissions",
-        ) from error
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> FileError:
+    """Error of a folder that refuses files."""
+    problem = f"cannot be written to ({reason(error)})"
+    return FileError(folder, problem=problem, fix="check the path, its permissions and free space")
 
 
 def existing(path: str | os.PathLike) -> Path:
@@ -119,37 +126,134 @@ def expanded(path: str | os.PathLike) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def write_list(file: Path, names: Iterable[str], facts: "Header") -> None:
-    """Write facts about files in the folder of a list, and the checksums that tell a folder with files
-    of two saves, as after one that was cut, from one of a single save.
+WHOLE = "whole.tmp"
+"""Folder of a save that is complete, and not yet in its place."""
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Temporary folder; the files written there become those of `folder`, which is made, when the
+    block ends.
+
+    Until then files of an earlier save stay, and of a block that raises nothing stays. Where the
+    process is killed while files are moved, `settle` moves the others.
+
+    Raises:
+        FileError: the folder cannot be made or written to.
     """
-    checksums = {name: _checksum(file.with_name(name)) for name in names}
+    make_folder(folder)
+    settle(folder)
+    staged = folder / f"{secrets.token_hex(4)}.tmp"
+    staged.mkdir()
+    try:
+        yield staged
+        # one step makes the save complete
+        staged.replace(folder / WHOLE)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    settle(folder)
+
+
+def settle(folder: Path) -> None:
+    """Move the files of a complete save into their places, and remove those that the lists of an
+    earlier one name and its own do not.
+    """
+    whole = folder / WHOLE
+    if not whole.is_dir():
+        return
+    try:
+        new = _files_below(whole)
+        for name in _listed(folder) - _listed(whole) - set(new):
+            (folder / name).unlink(missing_ok=True)
+        for name in new:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (whole / name).replace(folder / name)
+        shutil.rmtree(whole)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _files_below(folder: Path) -> list[str]:
+    """Names of all files in a folder, from there, in order."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return [file.relative_to(folder).as_posix() for file in files]
+
+
+def _listed(folder: Path) -> set[str]:
+    """Names that lists in a folder have, as far as these can be read."""
+    names: set[str] = set()
+    for file in folder.glob("*.json"):
+        with contextlib.suppress(FileError):
+            names |= set(_facts(file)["files"])
+    return names
+
+
+def write_list(file: Path, facts: "Header") -> None:
+    """Write facts about the files in the folder of a list, and below it, with the checksums that tell a
+    folder with files of two saves from one of a single save, and with a checksum of all this.
+
+    Raises:
+        InputError: facts with control characters.
+    """
+    names = [name for name in _files_below(file.parent) if name != file.name]
+    checksums = {name: _checksum(file.parent / name) for name in names}
+    content = plain("model", facts | {"files": checksums})
+    fault = _fault_of_texts(content)
+    if fault:
+        raise InputError("model", expected="plain text", got=fault, fix="mend it before saving")
+    content["sha256"] = _sha256(content, {})
     with atomic(file) as temporary:
-        content = json.dumps(facts | {"files": checksums}, indent=1)
-        temporary.write_text(content, encoding="utf-8")
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def read_list(file: Path) -> "Header":
     """Facts that `write_list` wrote, of a folder whose files are those of one save.
 
     Raises:
-        FileError: no list, or files that are missing, changed, or of another save.
+        FileError: no list, one that has changed, or files that are missing, changed, or of another
+            save.
     """
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        checksums = dict(facts["files"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(
-            file, problem=f"is no list of checksums ({reason(error)})", fix="save it again"
-        ) from error
-    for name, checksum in checksums.items():
-        listed = file.with_name(name)
+    settle(file.parent)
+    facts = _facts(file)
+    for name, checksum in facts["files"].items():
+        listed = file.parent / name
         if not listed.is_file() or _checksum(listed) != checksum:
             raise FileError(
                 file.parent,
                 problem=f"holds files that do not belong together ({name} is not that of its save)",
                 fix="save it again, or restore the folder from a copy",
             )
+    return facts
+
+
+def _facts(file: Path) -> "Header":
+    """Content of a list, without its own checksum.
+
+    Raises:
+        FileError: no list, one that has changed, or one with names of other folders or control
+            characters.
+    """
+    again = "save it again, or restore the folder from a copy"
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        changed = facts.pop("sha256") != _sha256(facts, {})
+        names = list(facts["files"].keys())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problem = f"is no list of checksums ({reason(error)})"
+        raise FileError(file, problem=problem, fix=again) from error
+    if changed:
+        problem = "has changed since romkit wrote it (checksum)"
+        raise FileError(file, problem=problem, fix=again)
+    fault = _fault_of_texts(facts)
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
+        fault = "names of files in other folders"
+    if fault:
+        fix = "do not trust it; save it again from its source"
+        raise FileError(file, problem=f"holds {fault}", fix=fix)
     return facts
 
 
@@ -272,14 +376,22 @@ def read(file: Path) -> tuple[Header, Tensors]:
 
 def _fault(header: Header, tensors: Tensors) -> str:
     """Description of content that must not be used; empty if there is none."""
-    for text in _texts([header, list(tensors)]):
-        if _has_control_characters(text):
-            return f"control characters in {text!a:.40}"
+    fault = _fault_of_texts([header, list(tensors)])
+    if fault:
+        return fault
     for name, tensor in tensors.items():
         if tensor.is_complex():
             return f"a tensor {name} of {tensor.dtype}"
         if not bool(tensor.isfinite().all()):
             return f"NaN or infinity in {name}"
+    return ""
+
+
+def _fault_of_texts(value: object) -> str:
+    """Description of text that a terminal would obey, in plain values; empty if there is none."""
+    for text in _texts(value):
+        if _has_control_characters(text):
+            return f"control characters in {text!a:.40}"
     return ""
 
 

@@ -173,8 +173,8 @@ class InterpolatedRuns:
             return run.squeeze("trajectory")
         return run
 
-    def save(self, folder: Path) -> list[str]:
-        """Write the runs and the calibration into a folder that exists; names of the files."""
+    def save(self, folder: Path) -> None:
+        """Write the runs and the calibration into a folder without any."""
         facts = {"tolerance": self.tolerance}
         if self.kernel is not None:
             facts |= self.kernel._asdict()
@@ -184,11 +184,8 @@ class InterpolatedRuns:
         if self.clocks is not None:
             runs = runs.assign({CLOCK: ("trajectory", self.clocks)})
         save_dataset(runs, folder / RUNS)
-        (folder / CALIBRATION).unlink(missing_ok=True)
-        if self.calibration is None:
-            return [RUNS]
-        save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
-        return [RUNS, CALIBRATION]
+        if self.calibration is not None:
+            save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
 
     @classmethod
     def load(cls, folder: Path, projection: Projection) -> "InterpolatedRuns":

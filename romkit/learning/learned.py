@@ -292,10 +292,10 @@ class Learned(Judged):
     @validated
     def save(self, folder: FilePath) -> Path:
         """Write all of the model into a folder, which is made: `projection.safetensors`,
-        `law.safetensors`, with an ensemble `ensemble/`, the runs, and `learned.json` at the end.
+        `law.safetensors`, with an ensemble `ensemble/`, the runs, and `learned.json`. An earlier model
+        there is replaced once the new one is complete.
         """
         folder = files.expanded(folder)
-        files.make_folder(folder)
         saved.write(self, folder)
         return folder
 

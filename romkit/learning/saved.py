@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from romkit.core.errors import FileError
-from romkit.core.files import LEARNED, plain, read_list, reason, write_list
+from romkit.core.files import LEARNED, atomic_folder, plain, read_list, reason, write_list
 from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
@@ -46,22 +46,22 @@ FIX = "save it again by model.save(folder), or restore the folder from a copy"
 
 
 def write(learned: Judged, folder: Path) -> None:
-    """Write a learned model into a folder that exists."""
-    (folder / LEARNED).unlink(missing_ok=True)
-    save_model(learned.projection, folder / PROJECTION)
-    save_model(learned.law, folder / LAW)
-    names = [PROJECTION, LAW]
-    for name in DATA:
-        save_dataset(getattr(learned, name), folder / f"{name}.nc")
-        names.append(f"{name}.nc")
-    if learned.ensemble is not None:
-        learned.ensemble.save(folder / ENSEMBLE)
-    if learned.interpolated is not None:
-        names += learned.interpolated.save(folder)
-    content = _numbers(learned)
-    content["has_ensemble"] = learned.ensemble is not None
-    content["is_interpolated"] = learned.interpolated is not None
-    write_list(folder / LEARNED, names, content)
+    """Write a learned model into a folder, which is made; an earlier one is replaced once the new one is
+    complete.
+    """
+    with atomic_folder(folder) as staged:
+        save_model(learned.projection, staged / PROJECTION)
+        save_model(learned.law, staged / LAW)
+        for name in DATA:
+            save_dataset(getattr(learned, name), staged / f"{name}.nc")
+        if learned.ensemble is not None:
+            learned.ensemble.save(staged / ENSEMBLE)
+        if learned.interpolated is not None:
+            learned.interpolated.save(staged)
+        content = _numbers(learned)
+        content["has_ensemble"] = learned.ensemble is not None
+        content["is_interpolated"] = learned.interpolated is not None
+        write_list(staged / LEARNED, content)
 
 
 def attributes(folder: Path) -> dict[str, object]:

@@ -22,7 +22,7 @@ from romkit.core.errors import (
     InputError,
     warn,
 )
-from romkit.core.files import expanded, make_folder, read_list, write_list
+from romkit.core.files import atomic_folder, expanded, read_list, write_list
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -254,19 +254,16 @@ class Ensemble:
     def save(self, folder: FilePath) -> Path:
         """Write projection, law and calibration into a folder, which is made.
 
-        A list of their checksums is written at the end, so that a folder whose files are from two
-        ensembles, as after a save that was cut, is told from one.
+        An earlier ensemble is replaced once the new one is complete. A list of checksums tells a
+        folder whose files are from two ensembles from one.
         """
         folder = expanded(folder)
-        make_folder(folder)
-        save(self.projection, folder / PROJECTION)
-        save(self.law, folder / LAW)
-        names = [PROJECTION, LAW]
-        (folder / CALIBRATION).unlink(missing_ok=True)
-        if self.calibration is not None:
-            save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
-            names.append(CALIBRATION)
-        write_list(folder / CHECKSUMS, names, {"centred": self.centred, "parts": self.parts})
+        with atomic_folder(folder) as staged:
+            save(self.projection, staged / PROJECTION)
+            save(self.law, staged / LAW)
+            if self.calibration is not None:
+                save_dataset(self.calibration.to_dataset(), staged / CALIBRATION)
+            write_list(staged / CHECKSUMS, {"centred": self.centred, "parts": self.parts})
         return folder
 
     @classmethod

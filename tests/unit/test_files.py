@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -73,6 +74,24 @@ def test_a_missing_folder_and_a_folder_as_target(tmp_path):
     ):
         pass
     with pytest.raises(FileError, match="is a folder; add a file name"), atomic(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_a_pipe_stays_a_pipe(tmp_path, through_a_link):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    target = pipe
+    if through_a_link:
+        target = tmp_path / "link"
+        target.symlink_to(pipe)
+    with pytest.raises(FileError, match="pipe"), atomic(target) as temporary:
+        temporary.write_text("a")
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+
+
+def test_a_device_is_no_target():
+    with pytest.raises(FileError, match="device"), atomic(os.devnull):
         pass
 
 

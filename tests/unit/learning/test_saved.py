@@ -1,7 +1,10 @@
 """Saved models: the same forecasts, errors, reports and fits as before, or a refusal."""
 
+import hashlib
 import json
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,7 +91,89 @@ def test_a_fit_to_all_runs_is_saved_too(final, tmp_path):
     assert repr(again) == repr(final)
 
 
-@pytest.mark.parametrize("damage", ["missing", "changed", "no list", "other list"])
+def edited(change):
+    """Edit of a list: with the checksum of its content, as a forger makes it."""
+
+    def edit(file):
+        content = json.loads(file.read_text())
+        del content["sha256"]
+        change(content)
+        content["sha256"] = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        file.write_text(json.dumps(content))
+
+    return edit
+
+
+EDITS = {
+    "of an error": lambda file: file.write_text(
+        file.read_text().replace('"seconds": ', '"seconds": 1')
+    ),
+    "without checksums": lambda file: file.write_text('{"files": {}}'),
+    "of other facts": edited(lambda content: content.pop("errors")),
+    "escape codes": edited(lambda content: content.update(without_bars="\x1b[2J")),
+    "escape codes in a key": edited(lambda content: content["errors"].update({"\x1b[2J": [1.0]})),
+    "files elsewhere": edited(lambda content: content["files"].update({"../a": ""})),
+    "no text": lambda file: file.write_bytes(b"\xff\xfe"),
+    "too deep": lambda file: file.write_text("[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_lists_that_were_edited_are_refused(saved, tmp_path, edit):
+    folder = shutil.copytree(saved[1], tmp_path / "edited")
+    edit(folder / LEARNED)
+    with pytest.raises(FileError):
+        romkit.Learned.load(folder)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_save_that_is_cut_keeps_the_earlier_model(saved, tmp_path, monkeypatch, failure):
+    model, _ = saved
+    folder = model.save(tmp_path / "model")
+    before = sorted(folder.rglob("*"))
+    of_interest = replace(model, seconds=1.5)
+
+    def cut(*_):
+        raise failure
+
+    monkeypatch.setattr("romkit.learning.saved.write_list", cut)
+    with pytest.raises((KeyboardInterrupt, FileError)):
+        of_interest.save(folder)
+    assert sorted(folder.rglob("*")) == before
+    assert romkit.Learned.load(folder).seconds == model.seconds
+
+
+def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, monkeypatch):
+    model, _ = saved
+    folder = model.save(tmp_path / "model")
+    (folder / "notes.txt").write_text("of the user")
+    move = Path.replace
+    moves = []
+
+    def killed(file, target):
+        moves.append(target)
+        if len(moves) > count:
+            raise KeyboardInterrupt
+        return move(file, target)
+
+    # the models and data are written by one move each, and before the list is
+    with monkeypatch.context() as patch:
+        count = np.inf
+        patch.setattr(Path, "replace", killed)
+        model.save(tmp_path / "counted")
+    count = len(moves) - 2
+    moves.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replace(model, seconds=1.5, ensemble=None).save(folder)
+    again = romkit.Learned.load(folder)
+    assert (again.seconds, again.ensemble) == (1.5, None)
+    assert not list(folder.rglob("*.tmp"))
+    assert (folder / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed", "no list"])
 def test_folders_that_are_not_whole_are_refused(saved, tmp_path, damage):
     folder = shutil.copytree(saved[1], tmp_path / "damaged")
     match damage:
@@ -98,10 +183,6 @@ def test_folders_that_are_not_whole_are_refused(saved, tmp_path, damage):
             (folder / "law.safetensors").write_bytes(b"0" * 100)
         case "no list":
             (folder / LEARNED).unlink()
-        case "other list":
-            content = json.loads((folder / LEARNED).read_text())
-            del content["errors"]
-            (folder / LEARNED).write_text(json.dumps(content))
     with pytest.raises(FileError):
         romkit.Learned.load(folder)
 
