@@ -30,12 +30,6 @@ from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
 
-BEYOND = 1e6
-"""Ratio of a latent state that is lost to the largest known one, or to 1."""
-
-TRACING_PAYS = 50
-"""Time steps from which tracing pays: it takes as long as some tens of them."""
-
 Needs = Literal["nothing", "decoder", "tangent", "full"]
 
 LatentRate = Callable[[Tensor, Tensor], Tensor]
@@ -343,9 +337,16 @@ def default_solver(problem: Problem | None = None, times: Tensor | None = None) 
     return solver if problem is None else suited(solver, problem, times)
 
 
-def lost_beyond(dynamics: LatentDynamics, *starts: Tensor) -> float:
-    """Magnitude from which on a latent state is lost: far beyond its start (..., d), where that is
-    known, and the samples of a law, whatever their unit.
+def tracing_pays(steps: int, engine: str, fewest: int = 50) -> bool:
+    """Tell whether a run of so many steps should trace its field, which takes as long as some tens
+    of steps; an engine that compiles needs the trace.
+    """
+    return steps >= fewest or engine == "compiled"
+
+
+def lost_beyond(dynamics: LatentDynamics, *starts: Tensor, ratio: float = 1e6) -> float:
+    """Return the magnitude from which on a latent state is lost: so many times that of its start
+    (..., d), where that is known, and of the samples of a law, or 1, whatever their unit.
     """
     known = [*starts]
     if dynamics.domain is not None:
@@ -355,7 +356,7 @@ def lost_beyond(dynamics: LatentDynamics, *starts: Tensor) -> float:
         if x.numel():
             size = x.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax()
             largest = max(largest, float(size))
-    return BEYOND * largest
+    return ratio * largest
 
 
 def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:

@@ -10,13 +10,10 @@ from romkit.core import checks
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
 from romkit.core.types import Field, Pair
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
+from romkit.integrators.base import LatentDynamics, traced, tracing_pays
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver, checked_step
 from romkit.systems.problem import Parts, Problem
-
-MIDPOINT_RTOL = 1e-5
-"""Tolerance of the step of the midpoint rule, whose order is two and whose energy does not drift."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Hamiltonian(LatentDynamics):
         y0 = self.momentum(problem, times[0], start)
         seeks_step = solver is None and not problem.step
         # forward differentiation is slow, call by call
-        if len(times) >= TRACING_PAYS or seeks_step or engine == "compiled":
+        if seeks_step or tracing_pays(len(times), engine):
             field = traced(field, times[0], y0)
         if solver is None:
             step = problem.step or midpoint_step(field, y0, times)
@@ -124,11 +121,13 @@ class Hamiltonian(LatentDynamics):
         return torch.cat([q, p], dim=-1)
 
 
-def midpoint_step(field: Field, y0: Tensor, times: Tensor) -> float:
-    """A step of the midpoint rule for systems that have none of their own."""
+def midpoint_step(field: Field, y0: Tensor, times: Tensor, rtol: float = 1e-5) -> float:
+    """Find a step of the midpoint rule for systems that have none of their own: its order is two,
+    and its energy does not drift, so that the tolerance may be larger than of other rules.
+    """
     if len(times) == 1:
         return 1.0  # none is taken
-    return checked_step(field, y0, times, rtol=MIDPOINT_RTOL, make=ImplicitMidpoint, order=2)
+    return checked_step(field, y0, times, rtol=rtol, make=ImplicitMidpoint, order=2)
 
 
 def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> Pair:

@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, Limit, Positive, unchecked, validated
 from romkit.core.errors import InputError, warn
 from romkit.core.runtime import bars
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, Needs, traced
+from romkit.integrators.base import LatentDynamics, Needs, traced, tracing_pays
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.lspg_rules import AverageAccelerationRule, ClampedRule, TrapezoidalRule
 from romkit.integrators.mesh import ReducedMesh
@@ -131,7 +131,7 @@ class LSPG(LatentDynamics):
             return rule.correction
         if self.dt is not None:
             steps = Grid.between(times, self.dt).count
-            if steps < TRACING_PAYS and engine != "compiled":
+            if not tracing_pays(steps, engine):
                 return rule.correction
         t = times[0].to(start)
         h = (times[1] - times[0]).to(start)

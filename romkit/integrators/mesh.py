@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from romkit.bases import Basis
 from romkit.core import tensors
-from romkit.core.boundary import Part, Positive, validated
+from romkit.core.boundary import Count, Part, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Dual, Pair, Tensors
@@ -94,12 +94,6 @@ def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> Pair
         weights = weights[kept]
 
 
-SNAPSHOTS = 100
-"""Training snapshots at which sums over rows are compared, evenly out of all."""
-
-COMBINATIONS, MEMORY = 1000, 100_000_000
-"""Random combinations of the sums that are compared, and numbers that they may take."""
-
 TINY = torch.finfo(torch.float64).tiny
 """Least length that a residual is divided by: that of a state at rest is zero."""
 
@@ -160,6 +154,7 @@ def reduced_mesh(
     *,
     dt: Positive | None = None,
     tolerance: Part = 0.01,
+    snapshots: Count = 100,
 ) -> ReducedMesh:
     """Choose the rows of a system on which `LSPG` runs, at a cost that does not depend on n.
 
@@ -174,6 +169,7 @@ def reduced_mesh(
         data: training data of states, or their coordinates in the basis.
         dt: step of `LSPG`; the interval of the data by default.
         tolerance: relative error of the sums, below 1.
+        snapshots: of the training data at which sums are compared, evenly out of all.
 
     Raises:
         InputError: a system without rows or of second order, a projection without a basis or a
@@ -207,12 +203,12 @@ def reduced_mesh(
         dt = _smallest_interval(data)
     h = times.new_tensor(dt)
     # sums of neighbours in time are alike
-    taken = tensors.evenly(len(y), SNAPSHOTS)
+    taken = tensors.evenly(len(y), snapshots)
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
         z = model.of_coordinates().operator(c).encode(y)
-        snapshots = zip(times[taken], z[taken], c[taken], strict=True)
-        sums = _sums(system, model, h, weights, snapshots)
+        several = zip(times[taken], z[taken], c[taken], strict=True)
+        sums = _sums(system, model, h, weights, several)
     rows, factors = cubature(sums, tolerance)
     region = Region.ellipsoid(z)
     return ReducedMesh(system, basis, rows, factors * weights[rows], region)
@@ -284,9 +280,11 @@ def _sums(
     h: Tensor,
     weights: Tensor,
     snapshots: Iterable[tuple[Tensor, ...]],
+    combinations: int = 1000,
+    memory: int = 100_000_000,
 ) -> Tensor:
     """(n, q) what each row adds to q random combinations of the sums that first Gauss-Newton steps
-    are made of.
+    are made of: so many combinations as that they take at most so many numbers.
 
     From each snapshot (t, z, c), in coordinates in which the matrix of the normal equations is the
     identity and the residual has length one: of row i, ±(aᵀQᵢ)² of the matrix and (bᵀQᵢ) rᵢ of the
@@ -295,7 +293,7 @@ def _sums(
     draw = torch.Generator().manual_seed(0)
     n = len(weights)
     roots = weights.sqrt()
-    count = min(COMBINATIONS, MEMORY // n)
+    count = min(combinations, memory // n)
     sums = torch.zeros(n, count, dtype=torch.float64)
     for t, z, c in snapshots:
         path = Path.constant(model.operator(c))

@@ -8,27 +8,6 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.types import TensorMap
 
-POINTS = 512
-"""Most samples that a region keeps, evenly out of all."""
-
-REACH = 3.0
-"""Distance that counts as 1, relative to the 95 % quantile of the distances between neighbouring
-samples.
-"""
-
-CLOSEST = 0.2
-"""Smallest distance that counts as 1, in standard deviations: dense samples do not make a law
-worthless beside them.
-"""
-
-ROWS = 100_000
-"""Latent states whose distances are computed at once, to bound the memory."""
-
-FARTHEST = 1.5
-"""Distance to which `Region.clamp` brings states back: half as far again as the farthest training
-datum.
-"""
-
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -48,7 +27,7 @@ class Region:
     reach: Tensor
 
     @classmethod
-    def of(cls, z: Tensor, times: Tensor | None = None) -> "Region":
+    def of(cls, z: Tensor, times: Tensor | None = None, points: int = 512) -> "Region":
         """Build the region around the latent states (..., N, m) that a law was fitted to.
 
         Of whole trajectories at `times`, distance 1 is no less than the 95 % quantile of the
@@ -56,7 +35,8 @@ class Region:
         them a point, are as near as those are.
 
         Where some of them are missing, the last point fills the places that are left, so that
-        regions of as many samples can be stacked.
+        regions of as many samples can be stacked. A region keeps `points` samples at most, evenly
+        out of all.
         """
         z = z.detach().double().cpu()
         *lead, size, _ = z.shape
@@ -72,15 +52,15 @@ class Region:
         # along a latent that never moves, distances count as they are
         scale = tensors.divisor(spread)  # (..., m)
         count = z.shape[-2]
-        most = min(POINTS, size)
+        most = min(points, size)
         rows = tensors.evenly(count, most)
-        points = z[..., rows, :].contiguous()  # (..., P, m)
-        scaled = points / scale.unsqueeze(-2)
+        kept = z[..., rows, :].contiguous()  # (..., P, m)
+        scaled = kept / scale.unsqueeze(-2)
         reach = _reach(scaled, run[rows])
         # regions of a stack have as many points each
         missing = most - len(rows)
-        filling = points[..., -1:, :].expand(*lead, missing, -1)
-        filled = torch.cat([points, filling], dim=-2)
+        filling = kept[..., -1:, :].expand(*lead, missing, -1)
+        filled = torch.cat([kept, filling], dim=-2)
         return cls(filled, scale, reach)
 
     @classmethod
@@ -96,11 +76,12 @@ class Region:
         reach = torch.ones_like(longest)
         return cls(center.unsqueeze(0), spread * longest, reach)
 
-    def distance(self, z: Tensor) -> Tensor:
+    def distance(self, z: Tensor, at_once: int = 100_000) -> Tensor:
         """Distance (...) of latent states (..., m) from the nearest point; from 1 on they are
         outside.
 
-        Leading axes of z begin with those of a stack of regions, if it is one.
+        Leading axes of z begin with those of a stack of regions, if it is one. States are taken
+        `at_once`, to bound the memory.
         """
         *lead, m = self.scale.shape
         samples = (1,) * (z.ndim - self.scale.ndim)
@@ -109,22 +90,22 @@ class Region:
         rows = scaled.reshape(*self.reach.shape, -1, m)
         points = (self.points / self.scale.unsqueeze(-2)).double()
         nearest = []
-        for chunk in rows.split(ROWS, dim=-2):
+        for chunk in rows.split(at_once, dim=-2):
             apart = torch.cdist(chunk, points)
             nearest.append(apart.amin(-1))
         distance = torch.cat(nearest, dim=-1)
         distance = distance / self.reach.unsqueeze(-1)
         return distance.reshape(z.shape[:-1])
 
-    def clamp(self, z: Tensor) -> Tensor:
-        """States (..., m), those beyond `FARTHEST` from the centre of an ellipsoid brought back to
-        there.
+    def clamp(self, z: Tensor, farthest: float = 1.5) -> Tensor:
+        """States (..., m), those beyond the farthest distance from the centre of an ellipsoid brought
+        back to there: by default half as far again as the farthest training datum.
         """
         center = self.points[0].to(z)
         scale = self.scale.to(z)
         away = z - center
         distance = (away / scale).norm(dim=-1, keepdim=True)
-        factor = (distance / FARTHEST).clamp(min=1.0)
+        factor = (distance / farthest).clamp(min=1.0)
         return center + away / factor
 
     def repeated(self, number: int) -> "Region":
@@ -141,12 +122,14 @@ class Region:
         return Region(points, scale, reach)
 
 
-def _reach(points: Tensor, run: Tensor) -> Tensor:
+def _reach(points: Tensor, run: Tensor, factor: float = 3.0, least: float = 0.2) -> Tensor:
     """(...) distance that counts as 1, of points (..., P, m) in units of the scale.
 
     Args:
         points: samples.
         run: (P,) number of the trajectory of each.
+        factor: of the 95 % quantile of the distances between neighbouring samples.
+        least: distance that counts as 1, since dense samples do not make a law worthless beside them.
     """
     count = points.shape[-2]
     # a point is not its own neighbour
@@ -156,8 +139,8 @@ def _reach(points: Tensor, run: Tensor) -> Tensor:
     if count > 1:
         nearest = apart.amin(-1)
     # of nearly all points, so that a few far away do not widen the region
-    reach = REACH * nearest.quantile(0.95, dim=-1)
-    reach = reach.clamp(min=CLOSEST)
+    reach = factor * nearest.quantile(0.95, dim=-1)
+    reach = reach.clamp(min=least)
     runs = run.unique()
     if len(runs) == 1:
         return reach

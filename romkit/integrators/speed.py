@@ -24,15 +24,6 @@ from romkit.numerics import Design
 DEGREES = (0, 1, 2, 3)
 """Degrees of the context that are tried."""
 
-MOST_JUMPS = 2
-"""Jumps of the speed over the range of one parameter, at most."""
-
-GAIN = 2.0
-"""Factor by which a further jump has to lower the error at contexts that were left out."""
-
-FEWEST = 2
-"""Contexts of one piece, at least."""
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -97,12 +88,21 @@ class Speed:
         return f"Speed({len(self.pieces)} pieces{jumps}, error {self.error:.1e})"
 
     @classmethod
-    def fitted(cls, contexts: Sequence[Sequence[float]], speeds: Sequence[float]) -> "Speed":
-        """The polynomial, and the jumps, with the smallest error at contexts that are left out.
+    def fitted(
+        cls,
+        contexts: Sequence[Sequence[float]],
+        speeds: Sequence[float],
+        *,
+        jumps: int = 2,
+        gain: float = 2.0,
+    ) -> "Speed":
+        """Fit the polynomial, and the jumps, with the smallest error at contexts that are left out.
 
         Args:
             contexts: (C, p).
             speeds: (C,) at these.
+            jumps: of the speed over the range of a single parameter, at most.
+            gain: factor by which a further jump has to lower that error.
 
         Raises:
             InputError: fewer than two contexts, or numbers of another shape.
@@ -110,10 +110,10 @@ class Speed:
         c, s = _checked(contexts, speeds)
         best = None
         smallest = np.inf
-        for cuts in _cuts(c):
+        for cuts in _cuts(c, jumps):
             speed = cls._cut(c, s, cuts)
             # a jump is there only where it explains much
-            cost = speed.error * GAIN ** len(cuts)
+            cost = speed.error * gain ** len(cuts)
             if best is None or cost < smallest:
                 best, smallest = speed, cost
         return best
@@ -186,7 +186,7 @@ def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
             got=f"shape {s.shape}",
             fix="give one for each context",
         )
-    if len(c) < FEWEST:
+    if len(c) < 2:
         raise InputError(
             "data", expected="two contexts or more", got=len(c), fix="give runs at more contexts"
         )
@@ -210,17 +210,19 @@ def _check_piece(piece: Piece) -> None:
         raise ValueError("degrees that are not tried")
 
 
-def _cuts(c: Array) -> Iterator[tuple[int, ...]]:
-    """Places between sorted contexts where pieces may meet; only one parameter has any."""
+def _cuts(c: Array, jumps: int) -> Iterator[tuple[int, ...]]:
+    """Yield places between sorted contexts where pieces of two contexts or more may meet; only one
+    parameter has any.
+    """
     yield ()
     if c.shape[1] != 1:
         return
     grows = np.diff(c[:, 0]) > 0
     places = (np.flatnonzero(grows) + 1).tolist()
-    for number in range(1, MOST_JUMPS + 1):
+    for number in range(1, jumps + 1):
         for cuts in itertools.combinations(places, number):
             sizes = np.diff((0, *cuts, len(c)))
-            if min(sizes) >= FEWEST:
+            if min(sizes) >= 2:
                 yield cuts
 
 

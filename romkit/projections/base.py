@@ -56,12 +56,6 @@ def _ranges(frame: Frame) -> list[str]:
     return texts
 
 
-WIDEST = 128
-"""Widest middle layer of a default architecture: it does not grow with n, so neither does the work
-per component.
-"""
-
-
 class Projection(Display, nn.Module):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator
     at F = 3.15.
@@ -147,10 +141,13 @@ class Projection(Display, nn.Module):
         return functools.partial(cls, **sizes)
 
     @classmethod
-    def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
-        """Sizes (m, ..., n) of layers where only the latent dimension is given."""
+    def default_layers(cls, latent_dim: int, n: int, widest: int = 128) -> tuple[int, ...]:
+        """Sizes (m, ..., n) of layers where only the latent dimension is given.
+
+        The middle one does not grow with n beyond `widest`, so neither does the work per component.
+        """
         between = (latent_dim + n) // 2
-        middle = max(2 * latent_dim, min(WIDEST, between))
+        middle = max(2 * latent_dim, min(widest, between))
         return latent_dim, min(n, middle), n
 
     @abc.abstractmethod

@@ -31,16 +31,13 @@ from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePa
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
-INNER = (24, 48)
-"""Units of the inner layers of an NcAE behind a basis, or whose weights follow the context, by
-default.
-"""
 
-
-def around(latent_dim: int, n: int) -> tuple[int, ...]:
-    """Sizes (m, 24, 48, n) of layers, as far as n allows."""
-    inner = min(max(INNER[0], latent_dim), n)
-    return latent_dim, inner, min(max(INNER[1], inner), n), n
+def around(latent_dim: int, n: int, first: int = 24, second: int = 48) -> tuple[int, ...]:
+    """Return the default sizes (m, 24, 48, n) of layers of an NcAE behind a basis, or whose weights
+    follow the context, as far as n allows.
+    """
+    inner = min(max(first, latent_dim), n)
+    return latent_dim, inner, min(max(second, inner), n), n
 
 
 Part = Callable[[int, int, torch.Generator], nn.Module]

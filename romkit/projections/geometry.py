@@ -19,11 +19,6 @@ from torch import Tensor
 
 from romkit.core.types import Pair
 
-DOUBLINGS = 18
-"""Doublings of the Sylvester series: 12 fall short at a condition number of Φ and Ψ of 100, 16
-reach rounding.
-"""
-
 
 def swap(x: Tensor) -> Tensor:
     """(Φ, Ψ) -> (Ψ, Φ)."""
@@ -101,14 +96,15 @@ class Fractional:
         return restore(x + u), v
 
 
-def sylvester(grams: Tensor, c: Tensor) -> Tensor:
-    """The solution S (..., r, r) of A S + S B = C for symmetric positive definite (A, B) = grams
+def sylvester(grams: Tensor, c: Tensor, doublings: int = 18) -> Tensor:
+    """Solve for S (..., r, r) of A S + S B = C for symmetric positive definite (A, B) = grams
     (..., 2, r, r).
 
     S = Σₖ Uᵏ W Vᵏ with U = (A - I)(A + I)⁻¹, V = (B - I)(B + I)⁻¹, W = 2 (A + I)⁻¹ C (B + I)⁻¹,
     summed by doubling (Smith 1968, "Matrix equation XA + BX = C"). The shift 1 is the best one
     here: Ψᵀ Φ = I puts the eigenvalues of Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖²,
-    ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
+    ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another. Of `doublings` 12 fall short at a
+    condition number of Φ and Ψ of 100, and 16 reach rounding.
     """
     eye = _eye(grams)
     shape = c.shape[-2:]
@@ -118,7 +114,7 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     left, right = inverse.chunk(2)
     solution = 2 * (left @ c.reshape(left.shape) @ right)
     factors = eye - 2 * inverse
-    for _ in range(DOUBLINGS):
+    for _ in range(doublings):
         left, right = factors.chunk(2)
         solution = torch.baddbmm(solution, torch.bmm(left, solution), right)
         factors = torch.bmm(factors, factors)

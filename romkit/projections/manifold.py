@@ -10,9 +10,6 @@ from romkit.core.types import Pair
 from romkit.projections import geometry
 from romkit.projections.geometry import EuclideanMetric, Fractional
 
-SMALLEST_COSINE = 1e-2
-"""`projx` turns Ψ until no principal angle between the ranges of Φ and Ψ has a smaller cosine."""
-
 Verdict = tuple[bool, str | None]
 """Whether a condition holds, and the reason if it does not."""
 
@@ -213,16 +210,16 @@ def _rounding(pair: Tensor) -> Tensor:
     return 4 * torch.finfo(pair.dtype).eps * size
 
 
-def _turned(pair: Tensor) -> Tensor:
-    """The pair with Ψ moved towards Φ along the principal vectors whose cosine is below
-    `SMALLEST_COSINE`.
+def _turned(pair: Tensor, smallest_cosine: float = 1e-2) -> Tensor:
+    """Move Ψ towards Φ along the principal vectors whose cosine is smaller than the smallest: the
+    condition of a pair is then at most its inverse.
     """
     phi, psi = pair.unbind(-3)
     q, triangle = torch.linalg.qr(pair)
     q_phi = q[..., 0, :, :]
     triangle_psi = triangle[..., 1, :, :]
     u, cosines, vt = torch.linalg.svd(geometry.overlap(q))
-    lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)
+    lift = (smallest_cosine - cosines).clamp(min=0).unsqueeze(-2)
     turn = q_phi @ (vt.mT * lift) @ u.mT @ triangle_psi
     return torch.stack([phi, psi + turn], -3)
 

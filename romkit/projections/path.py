@@ -16,11 +16,6 @@ from romkit.projections.operator import Operator
 
 T = TypeVar("T")
 
-STEP = 1e-6
-"""Half the interval of the difference that is the rate of a context, as a share of the time of the
-run.
-"""
-
 
 class Path:
     """Operators P(t) = projection(c(t)) along a context c(t), with the motion of their manifold.
@@ -138,7 +133,8 @@ class Path:
         """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n), the rate of the decoded state at fixed z (..., m)."""
         if self.operator is not None:
             return torch.zeros_like(self.operator.decode(z))
-        step = STEP * (self._last - self._first)
+        # central differences err least with the cube root of rounding (Dennis, Schnabel 1983, 5.4)
+        step = torch.finfo(t.dtype).eps ** (1 / 3) * (self._last - self._first)
         before = (t - step).clamp(min=self._first)
         after = (t + step).clamp(max=self._last)
         difference = self.context(after) - self.context(before)

@@ -13,24 +13,6 @@ from romkit.data import DIMS, Layout, even_step
 from romkit.projections.frame import Frame
 from romkit.projections.wave import Wave
 
-PURE = 0.99
-"""Share of the energy of the deviations that harmonics of one wave hold in data that count as waves
-of its number.
-"""
-
-VANISHING = 0.01
-"""Smallest amplitude of the wave in data, relative to deviations of the state: without a wave there
-is no phase.
-"""
-
-UNEVEN = 0.05
-"""Largest share of the variance of states, or of their squares, that may depend on the place in
-waves that travel.
-"""
-
-LAPS = 3.0
-"""Wavelengths from which a trajectory counts as travelling."""
-
 
 @validated
 @dataclass(frozen=True)
@@ -116,15 +98,19 @@ class Shifts:
             )
         return number, points
 
-    def _number(self, dominant: list[int], power: Array, points: int, units: Names) -> int:
-        """The wave number: the given one, or that of the data if they are waves of a single one."""
+    def _number(
+        self, dominant: list[int], power: Array, points: int, units: Names, pure: float = 0.99
+    ) -> int:
+        """Return the wave number: the given one, or that of the data if harmonics of a single one
+        hold `pure` of the energy of the deviations; else 1.
+        """
         if self.number is not None:
             return self.number
         if len(dominant) > 1:
             return 1
         k = dominant[0]
         share = self._of(k, points, units).share(power)
-        return k if share >= PURE else 1
+        return k if share >= pure else 1
 
     def _of(self, number: int, points: int, units: Names) -> Wave:
         """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
@@ -170,12 +156,16 @@ def _on_ring(data: xr.Dataset, number: int, points: int) -> Array:
     return np.where(complete, x, np.nan)
 
 
-def _check_amplitude(u: Array, wave: Array, k: int, dominant: list[int]) -> None:
-    """Raise if a wave (C, T) of number k of the first field u (C, T, n) vanishes in a snapshot."""
+def _check_amplitude(
+    u: Array, wave: Array, k: int, dominant: list[int], smallest: float = 0.01
+) -> None:
+    """Raise if a wave (C, T) of number k of the first field u (C, T, n) vanishes in a snapshot, below
+    the smallest share of the deviations: without a wave there is no phase.
+    """
     deviation = u - np.nanmean(u)
     size = np.nanmean((deviation**2).sum(-1)) ** 0.5
     least = np.nanmin(np.abs(wave)) / size
-    if least > VANISHING:
+    if least > smallest:
         return
     numbers = f"numbers of the trajectories are {dominant}"
     raise InputError(
@@ -187,18 +177,25 @@ def _check_amplitude(u: Array, wave: Array, k: int, dominant: list[int]) -> None
     )
 
 
-def _check_even(x: Array, wave: Array) -> None:
-    """Raise if states (C, T, variables, n) of waves (C, T) that travel depend on the place."""
+def _check_even(x: Array, wave: Array, share: float = 0.05, laps: float = 3.0) -> None:
+    """Raise if states (C, T, variables, n) of waves (C, T) that travel depend on the place.
+
+    Args:
+        x: the states.
+        wave: its coefficients.
+        share: largest one of the variance of states, or of their squares, that may depend on it.
+        laps: wavelengths from which a trajectory travels.
+    """
     for states, coefficients in zip(x, wave, strict=True):
         complete = np.isfinite(coefficients)
         phase = np.unwrap(np.angle(coefficients[complete]))
         travelled = abs(phase[-1] - phase[0])
-        if travelled <= LAPS * 2 * np.pi:
+        if travelled <= laps * 2 * np.pi:
             continue  # a wave that rests may differ from place to place
         waves = states[complete]
         deviation = waves - waves.mean((0, 2), keepdims=True)
         uneven = max(_variance_by_place(deviation), _variance_by_place(deviation**2))
-        if uneven > UNEVEN:
+        if uneven > share:
             raise InputError(
                 "symmetry",
                 expected="travelling waves that are alike at all places",
