@@ -110,8 +110,7 @@ def valid_time(name: str, method: rivals.Method) -> dict[str, float]:
         "valid": float(np.median(times)),
         "most": float((len(truth) - 1) * system.interval * system.exponent),
     }
-    terms = getattr(forecast, "terms", None)
-    found |= {} if terms is None else {"terms": terms}
+    found |= getattr(forecast, "terms", {})
     return found | {"seconds": time.process_time() - began}
 
 

@@ -251,8 +251,13 @@ def _both(
     found = {first: short(ahead, path)}
     if last:
         found[last] = system.long(ahead, path)
-    terms = getattr(forecast, "terms", None)
-    return found if terms is None else found | {f"terms, {number} samples": terms}
+    for terms in getattr(forecast, "terms", {}).values():
+        found[f"terms, {_described(number, noise)}"] = terms
+    return found
+
+
+def _described(number: int, noise: np.ndarray | float) -> str:
+    return f"{number} {'noisy ' if np.any(noise) else ''}samples"
 
 
 TESTS = {

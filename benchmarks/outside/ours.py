@@ -33,10 +33,13 @@ def states_of(forecast: xr.Dataset) -> np.ndarray:
     return states.transpose(*lead, ...).values
 
 
-def terms_of(law: object) -> int:
-    """Number of terms of a law as it is written."""
+def terms_of(law: object) -> dict[str, int]:
+    """Number of terms of a law as it is written; nothing of a network."""
+    if not hasattr(law, "formulas"):
+        return {}
     text = [line.split("=", 1)[1].strip().lstrip("-") for line in law.formulas()]
-    return sum(1 + line.count(" + ") + line.count(" - ") for line in text if line != "0")
+    number = sum(1 + line.count(" + ") + line.count(" - ") for line in text if line != "0")
+    return {"terms": number}
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class ByLaw:
         return states_of(run)[1 : steps + 1]
 
     @property
-    def terms(self) -> int:
+    def terms(self) -> dict[str, int]:
         return terms_of(self.law)
 
 

@@ -122,7 +122,8 @@ def errors(rows: dict[str, dict]) -> str:
     if "refused" in row:
         return "refused"
     lost = f", {row['lost']:.0f} lost" if row["lost"] else ""
-    return f"{row['same']:.1e} / {row['new']:.1e}{lost}; {row['terms']:.0f}"
+    number = "".join(f"; {row[name]:.0f}" for name in ("terms", "number") if name in row)
+    return f"{row['same']:.1e} / {row['new']:.1e}{lost}{number}"
 
 
 def percent(rows: dict[str, dict]) -> str:
@@ -158,6 +159,8 @@ def overview(results: Results) -> str:
         if any("law" in name for name in results.each(family)):
             name = f"{family}, labels: the same by `law` of the complete state"
             lines.append(_line(results, family, name, errors, "law"))
+        name = f"{family}, parameters not told: the same; how many hidden parameters"
+        lines.append(_line(results, family, name, errors, "hidden_context"))
     for board in ("Burgers 1D", "Burgers 2D"):
         lines.append(_line(results, board, f"{board}: largest error", percent, "learn"))
     for board, words in (("Lorenz", "Lorenz"), ("KS", "Kuramoto-Sivashinsky")):
