@@ -195,7 +195,7 @@ class LimitCycle(TrajectoryEstimator):
     def candidates(self, samples: LatentSamples) -> "list[LimitCycle]":
         if self.degree is not None:
             return [self]
-        contexts = len(_starts_of(samples).unique(dim=0))
+        contexts = _number_of(_starts_of(samples))
         several = []
         for degree in DEGREES:
             # one context at least has to be held out
@@ -238,7 +238,7 @@ class LimitCycle(TrajectoryEstimator):
         """
         contexts = _starts_of(samples)
         terms = torch.stack(library(context.on(contexts)(contexts)), dim=-1)
-        number = len(contexts.unique(dim=0))
+        number = _number_of(contexts)
         if number < terms.shape[-1]:
             expected = f"{terms.shape[-1]} contexts or more for degree {self.degree}"
             raise InputError("data", expected=expected, got=f"{number}", fix="lower the degree")
@@ -265,6 +265,11 @@ def _check(samples: LatentSamples) -> None:
 def _contexts_stay(samples: LatentSamples) -> bool:
     contexts = samples.paths(samples.context)[0]
     return bool((contexts == contexts[:, :, :1]).all())
+
+
+def _number_of(contexts: Tensor) -> int:
+    """Number of different contexts (C, p); of a system without parameters there is one."""
+    return len(contexts.unique(dim=0)) if contexts.shape[1] else 1
 
 
 def _starts_of(samples: LatentSamples) -> Tensor:
