@@ -30,6 +30,16 @@ of the state.
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
+OFF = 10 * ACCURACY
+"""Distance of a point from where its step was aimed that counts as none, relative to the size of the
+unknowns.
+"""
+
+CONSERVED = 1e-6
+"""Least cosine between the directions of conserved quantities and those of their families of
+solutions, the root of what counts as zero: at a right angle a quantity does not choose a solution.
+"""
+
 TURN = 1e-6
 """Part of the tangent along the parameter below which its sign is rounding."""
 
@@ -134,11 +144,14 @@ class Branch:
                 return
             ahead, step = taken
             events = self.special(point, ahead)
+            # a branch may leave the range and turn back to it within a step
+            outside = [turn for _, turn in events if not _inside(turn)]
             reason = self._reason(first, point, ahead)
-            if reason == "range":
+            if outside or reason == "range":
+                reason = "range"
                 # what lies at the end itself is seen from beyond it alone
-                events = [event for event in events if _inside(event[1])]
-                ahead = self._at_end(point, ahead)
+                events = events[: _count_inside(events)]
+                ahead = self._at_end(point, [*outside, ahead][0])
             yield ahead, events
             if reason:
                 self.end = reason
@@ -211,8 +224,7 @@ class Branch:
             matrix = np.vstack([jacobian / rate, along])
             off_plane = (u - origin) @ along
             defect = np.append(residual / rate, off_plane)
-            # a symmetry makes the matrix singular: the shortest move has no share along it
-            move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
+            move = self._least(matrix, -defect)
             u = u + move
             size = max(1.0, np.abs(u).max())
             if np.abs(move).max() >= ACCURACY * size:
@@ -225,6 +237,39 @@ class Branch:
             return u, self.equations.at_solution(u, jacobian)
         return None
 
+    def _least(self, matrix: Array, target: Array) -> Array:
+        """The shortest move (k,) that solves equations and plane (k, k), and keeps what they conserve.
+
+        A symmetry makes the matrix singular, and the shortest move has no share along it; so does a
+        quantity that the field conserves, whose value at the start goes on to hold.
+        """
+        move, _, rank, _ = np.linalg.lstsq(matrix, target, rcond=self.equations.rank)
+        if rank == len(matrix):
+            return move
+        gradients = self._conserved(matrix)
+        if not len(gradients):
+            return move
+        kept = np.zeros(len(gradients))
+        extended = np.vstack([matrix, gradients])
+        return np.linalg.lstsq(extended, np.append(target, kept), rcond=self.equations.rank)[0]
+
+    def _conserved(self, matrix: Array) -> Array:
+        """(m, k) gradients of quantities that the equations conserve, none where they choose no
+        solution among a family.
+        """
+        left, values, _ = np.linalg.svd(matrix[:-1])
+        _, all_values, right = np.linalg.svd(matrix)
+        zero = self.equations.rank * values[0]
+        size = matrix.shape[1] - self.equations.tail
+        # combinations of the rates that are zero at all states
+        gradients = np.zeros((int((values <= zero).sum()), matrix.shape[1]))
+        gradients[:, :size] = left.T[len(values) - len(gradients) :, :size]
+        family = right[all_values <= zero]
+        cosines = np.linalg.svd(gradients @ family.T, compute_uv=False)
+        if len(family) < len(gradients) or cosines.min(initial=0.0) < CONSERVED:
+            return gradients[:0]
+        return gradients
+
     def direction(self, move: Array) -> Array:
         """A move of length one."""
         return move / self._length(move)
@@ -233,10 +278,21 @@ class Branch:
         """The next point and the step to it, halved until Newton's method gets there."""
         while step >= SMALLEST:
             ahead = self.ahead(point, step)
-            if ahead is not None and self.apart(ahead, point) < BEND:
+            if ahead is not None and self._follows(point, ahead, step):
                 return ahead, step
             step /= 2
         return None
+
+    def _follows(self, point: Point, ahead: Point, step: float) -> bool:
+        """Whether the point ahead lies on the same branch as one before.
+
+        A branch whose tangent turns by an angle leaves its first tangent by less than the step
+        times that angle; a point farther off is one of another branch, or the step hides a bend.
+        """
+        turned = self.apart(ahead, point)
+        off = self._length(ahead.u - point.u - step * point.tangent)
+        size = max(1.0, np.abs(ahead.u).max())
+        return bool(turned < BEND and off <= step * turned + OFF * size)
 
     def _reason(self, first: Point, point: Point, ahead: Point) -> str:
         """Why a branch ends at the point ahead, or nothing."""
@@ -347,7 +403,7 @@ class Branch:
         jacobian = np.vstack([jacobian[:count], phase])
         matrix = np.vstack([jacobian / _largest(jacobian), along])
         target = np.eye(len(u))[-1]
-        tangent = np.linalg.lstsq(matrix, target, rcond=self.equations.rank)[0]
+        tangent = self._least(matrix, target)
         values, growth = self.equations.spectrum(jacobian)
         return Point(u, self.direction(tangent), jacobian, values, growth)
 
@@ -453,6 +509,14 @@ def _inside(point: Point) -> bool:
     """Whether the parameter is in its range, but for rounding."""
     parameter = point.u[-1]
     return bool(-TURN <= parameter <= 1 + TURN)
+
+
+def _count_inside(events: Events) -> int:
+    """Number of events before the first one outside of the range."""
+    for count, (_, point) in enumerate(events):
+        if not _inside(point):
+            return count
+    return len(events)
 
 
 def _mean_root(state: Array) -> float:

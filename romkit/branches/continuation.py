@@ -55,7 +55,8 @@ def continuation(
 
     A branch is also a start: `start=branch, at=k` follows the one that leaves it at its special
     point k, which is another equilibrium at a branch point, periodic orbits at a Hopf point, and
-    the doubled orbit at a period doubling.
+    the doubled orbit at a period doubling. Where several eigenvalues cross zero at once, as a
+    symmetry makes them, each is a special point, and they lead to branches of different kinds.
 
     Args:
         source: a system, or a projection, whose latent field is followed.

@@ -10,15 +10,13 @@ from romkit.branches.arclength import Branch
 from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits
 from romkit.branches.flow import TimeMap
 from romkit.branches.forcing import depends_on_time, period_of_force, probes
+from romkit.branches.sizes import sizes
 from romkit.core.types import Array, Field
 from romkit.data import Contexts
 from romkit.models.fields import Model
 
 PLACES = (0.0, 0.37, 1.0)
 """Places in the range of the parameter where a field is asked for its force."""
-
-ZERO = 1e-6
-"""Size of a component, relative to the largest, below which it has none of its own."""
 
 
 class Line:
@@ -58,9 +56,17 @@ class Line:
         self.period = 1.0
         self.forced = False
 
-    def measure(self, states: Array) -> None:
-        """Set sizes of components by states (k, d), and see whether the field is forced."""
-        self.size = sizes(states)
+    def measure(self, states: Array, period: float = 0.0) -> None:
+        """Set sizes of components by states (k, d), and see whether the field is forced.
+
+        `period` is that of an orbit, 0 of an equilibrium.
+        """
+        start = torch.from_numpy(states[:1]).repeat(2, 1)
+        t = torch.zeros((), dtype=torch.float64)
+        with torch.no_grad():
+            first, final = self._at(PLACES[::2])(t, start).numpy()
+        moved = np.abs(first) * period / (2 * np.pi)
+        self.size = sizes(states, lambda count: self._at(np.zeros(count)), moved, final - first)
         field, near = self._probed(states[0])
         self.forced = depends_on_time(field, near, self.period, self.model.span)
 
@@ -164,16 +170,8 @@ class Line:
         near = probes(state, self.size, len(PLACES))
         copies = len(near) // len(PLACES)
         parameter = np.repeat(PLACES, copies)
-        field = self.model.field(self.contexts(parameter))
-        return field, near
+        return self._at(parameter), near
 
-
-def sizes(states: Array) -> Array:
-    """Sizes (d,) of components of states (k, d); the mean one where a component is zero."""
-    largest = np.abs(states).max(0, initial=0.0)
-    is_large = largest > ZERO * largest.max()
-    if not is_large.any():
-        return np.ones(states.shape[1])
-    squares = largest[is_large] ** 2
-    typical = np.sqrt(squares.mean())
-    return np.where(is_large, largest, typical)
+    def _at(self, parameter: Sequence[float]) -> Field:
+        """Field of states (B, d) at places (B,) in the range of the parameter."""
+        return self.model.field(self.contexts(np.asarray(parameter)))

@@ -22,6 +22,11 @@ TWELFTHS = 12
 SAME_PLACE = 1e-5
 """Distance of states, in deviations of their orbit, below which they are one."""
 
+TOGETHER = 1e-5
+"""Distance of branch points, relative to range and states, below which they are one: beyond the
+accuracy with which a double one is located, the root of that of Newton's method.
+"""
+
 LEAVING = ("branch point", "Hopf", "period doubling")
 """Special points that another branch leaves."""
 
@@ -35,8 +40,9 @@ def first_of_state(
     if period is not None:
         line.period = period
     typical = line.model.typical(context)
-    line.measure(np.stack([state, typical]))
-    if kind == "orbits":
+    is_orbit = kind == "orbits"
+    line.measure(np.stack([state, typical]), line.period if is_orbit else 0.0)
+    if is_orbit:
         _take_period(line, state, period)
     else:
         _refuse_force(line)
@@ -153,12 +159,13 @@ def first_of_branch(
         with_period = np.insert(u, -1, 1.0)
         begin = of_orbits(with_period, direction, bend)
     elif special == "branch point":
-        begin = crossing(branch, u, _chord(start, at, line))
+        several, number = _coincident(start, at, line)
+        begin = crossing(branch, u, _chord(start, at, line), several, number, amplitude)
     else:
         begin = doubled(branch, u, _chord(start, at, line))
         line.double()
         branch = line.branch(kind)
-    first = leaving(branch, begin, amplitude)
+    first = None if begin is None else leaving(branch, begin, amplitude)
     if first is None:
         raise InputError(
             "at", expected="a point that a branch leaves", got="another", fix="change amplitude"
@@ -171,6 +178,16 @@ def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
     points = line.unknowns(branch, "state")
     after = int(branch["special_after"][at])
     return points[after + 1] - points[after]
+
+
+def _coincident(branch: xr.Dataset, at: int, line: Line) -> tuple[int, int]:
+    """Number of branch points at the place of this one, one for each eigenvalue that crosses there,
+    and which of them it is.
+    """
+    points = line.unknowns(branch, "special_state")
+    apart = np.abs(points - points[at]).max(1)
+    is_same = (apart < TOGETHER) & (branch["special_kind"].values == "branch point")
+    return int(is_same.sum()), int(is_same[:at].sum())
 
 
 def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:

@@ -5,11 +5,22 @@ from typing import NamedTuple
 import numpy as np
 
 from romkit.branches.arclength import Branch, Point
-from romkit.branches.equations import Equilibria
+from romkit.branches.equations import TINY, Equilibria
 from romkit.core.types import Array
 
 HALVINGS = 8
 """Times that an amplitude is halved where no solution is found."""
+
+HALF_CIRCLE = 24
+"""Directions of a plane in which branches are sought: less than 8 degrees from any of them, where
+rings of up to eleven cells have them 16 degrees apart.
+"""
+
+AIMED = 3
+"""Solutions by which the direction of a branch is found, each aimed at by the one before."""
+
+ALIKE = 0.02
+"""Difference of parameters and growth, relative to the largest, of two branches of one kind."""
 
 
 class Start(NamedTuple):
@@ -37,21 +48,99 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
         bend = amplitude**2 * start.curvature
         guess = start.u + amplitude * start.across + bend
         point = branch.through(guess, start.across, onward)
-        if point is not None:
+        if point is not None and 0 <= point.u[-1] <= 1:
             return point
         amplitude /= 2
     return None
 
 
-def crossing(branch: Branch, u: Array, along: Array) -> Start:
-    """The branch that crosses this one, whose tangent is `along`, at a branch point u."""
+def crossing(
+    branch: Branch, u: Array, along: Array, several: int, number: int, amplitude: float
+) -> Start | None:
+    """A branch that crosses this one, whose tangent is `along`, at a branch point u.
+
+    Where several eigenvalues cross zero at once, branches of different kinds may leave: `number`
+    counts them. Copies that a symmetry makes of one have the same parameter and spectrum, and are
+    one kind.
+
+    Args:
+        branch: of the equations.
+        u: the branch point.
+        along: tangent of the branch.
+        several: eigenvalues that cross there.
+        number: of the kind, from zero.
+        amplitude: distance at which branches are sought.
+
+    Source: Golubitsky, Stewart, Schaeffer, Singularities and Groups in Bifurcation Theory II,
+    chapter XIII, for the kinds.
+    """
     branch.equations.anchor(u)
     _, jacobian = branch.equations.linearised(u)
     border = np.vstack([jacobian, along])
     _, _, right = np.linalg.svd(border)
-    null = right[-1]
-    across = null - _along(null, along)
-    return Start(u, _oriented(branch, across), 0 * u)
+    null = right[-several:]  # (m, k)
+    basis = np.array([vector - _along(vector, along) for vector in null])
+    if several == 1:
+        return Start(u, _oriented(branch, basis[0]), 0 * u)
+    kinds: list[tuple[Array, Array]] = []
+    for share in _shares(several):
+        found = _direction(branch, u, basis, share, abs(amplitude))
+        if found is None:
+            continue
+        across, signature = found
+        if not any(np.abs(signature - other).max() < ALIKE for other, _ in kinds):
+            kinds.append((signature, across))
+    if not kinds:
+        return None
+    kinds.sort(key=lambda kind: tuple(kind[0].round(3)))
+    _, across = kinds[number % len(kinds)]
+    return Start(u, across, 0 * u)
+
+
+def _shares(count: int) -> Array:
+    """(N, m) directions in a null space, evenly of a half circle or at random on a sphere."""
+    if count == 2:
+        angles = np.pi * np.arange(HALF_CIRCLE) / HALF_CIRCLE
+        return np.column_stack([np.cos(angles), np.sin(angles)])
+    normal = np.random.default_rng(0).standard_normal((HALF_CIRCLE * count, count))
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+
+
+def _direction(
+    branch: Branch, u: Array, basis: Array, share: Array, amplitude: float
+) -> tuple[Array, Array] | None:
+    """Direction in a null space of the branch that is met from this share (m,) of its basis (m, k),
+    and what tells its kind: parameter and growth at the amplitude, relative to it.
+    """
+    for _ in range(AIMED):
+        across = branch.direction(share @ basis)
+        guess = _beside(branch, u + amplitude * across, basis)
+        point = branch.through(guess, across, across)
+        if point is None:
+            return None
+        chord = point.u - u
+        share, *_ = np.linalg.lstsq(basis.T, chord, rcond=None)
+        inside = share @ basis
+        # Newton's method may come back to the branch that is crossed
+        if np.linalg.norm(inside) < np.linalg.norm(chord) / 2:
+            return None
+    across = branch.direction(inside)
+    # those that were zero tell the kinds apart
+    nearest = np.argsort(np.abs(point.growth))[: len(basis)]
+    signature = np.append(point.u[-1] - u[-1], np.sort(point.growth[nearest]))
+    return across, signature / np.abs(signature).max().clip(TINY)
+
+
+def _beside(branch: Branch, guess: Array, basis: Array) -> Array:
+    """The point (k,) whose residual is least among those that differ from a guess across a null
+    space alone, so by the parameter: in it the derivatives at the guess itself are zero.
+    """
+    for _ in range(AIMED):
+        residual, jacobian = branch.equations.linearised(guess)
+        matrix = np.vstack([jacobian, basis * np.abs(jacobian).max()])
+        target = np.append(-residual, np.zeros(len(basis)))
+        guess = guess + np.linalg.lstsq(matrix, target, rcond=branch.equations.rank)[0]
+    return guess
 
 
 def doubled(branch: Branch, u: Array, along: Array) -> Start:

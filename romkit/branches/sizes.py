@@ -1,0 +1,98 @@
+"""Sizes of the components of a state, so that unknowns are of the size of one."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from romkit.core.types import Array, Field
+from romkit.engine.threads import one_thread
+
+SMALL = 1e-6
+"""Size of a component, relative to the largest, below which its value alone does not tell a small
+unit from what a settling run has left of zero.
+"""
+
+DECADES = (-15, 8)
+"""Powers of ten of moves of such a component, relative to the largest one."""
+
+
+def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_parameter: Array) -> Array:
+    """Sizes (d,) of components of states (k, d): their largest values, and of those that are small
+    beside others, what the field says of them.
+
+    On an orbit a component is as large as it moves. At rest its own size is where the field is no
+    longer linear in it; where the field is linear, it is as large as its response to moves of the
+    other components and of the parameter by their sizes. A value that is not much smaller than that
+    is a size itself.
+
+    Args:
+        states: near the start of a branch, the first one at the start.
+        field: number of members -> field f(t, y) at the start.
+        moved: (d,) rates at the start times the time scale of an orbit, zero for equilibria.
+        by_parameter: (d,) change of the rates over the range of the parameter.
+    """
+    largest = np.abs(states).max(0, initial=0.0)
+    is_large = largest > SMALL * largest.max()
+    if is_large.all():
+        return largest
+    w = states[0]
+    unit = largest.max() or 1.0
+    slopes = _slopes(field(len(w)), w)
+    size = np.where(is_large, largest, 0.0)
+    response = _response(slopes, by_parameter, size, is_large)
+    moves = unit * 10.0 ** np.arange(DECADES[0], DECADES[1] + 0.5, 0.5)
+    typical = 1.0
+    if is_large.any():
+        typical = np.sqrt((largest[is_large] ** 2).mean())
+    for k in np.flatnonzero(~is_large):
+        own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
+        expected = moved[k] or own or response[k] or typical
+        size[k] = largest[k] if largest[k] > SMALL * expected else expected
+    return size
+
+
+def _slopes(field: Field, w: Array) -> Array:
+    """(d, d) derivatives of the field by the state."""
+    t = torch.zeros((), dtype=torch.float64)
+    members = torch.from_numpy(w).repeat(len(w), 1)
+    directions = torch.eye(len(w), dtype=torch.float64)
+    with torch.no_grad(), one_thread():
+        _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
+    return slopes.numpy().T
+
+
+def _response(slopes: Array, by_parameter: Array, size: Array, is_large: Array) -> Array:
+    """(d,) moves at rest of small components where the others and the parameter move by their sizes."""
+    response = np.zeros(len(size))
+    small = ~is_large
+    forces = [by_parameter[small], *(slopes[np.ix_(small, is_large)] * size[is_large]).T]
+    own = slopes[np.ix_(small, small)]
+    if np.isfinite(own).all() and np.isfinite(forces).all():
+        moves = np.linalg.lstsq(own, np.transpose(forces), rcond=None)[0]
+        response[small] = np.abs(moves).max(1)
+    return response
+
+
+def _linear_to(field: Field, w: Array, k: int, slopes: Array, moves: Array) -> float:
+    """Longest move of component k that its rate answers in proportion; 0 where all are, or none."""
+    row = k
+    if slopes[k] == 0:
+        row = int(np.abs(slopes).argmax())
+    if slopes[row] == 0 or not np.isfinite(slopes[row]):
+        return 0.0
+    steps = np.concatenate([[0.0], moves, -moves])
+    states = np.tile(w, (len(steps), 1))
+    states[:, k] += steps
+    t = torch.zeros((), dtype=torch.float64)
+    with torch.no_grad(), one_thread():
+        rates = field(t, torch.from_numpy(states)).numpy()[:, row]
+    rest, ahead, behind = rates[0], *np.split(rates[1:], 2)
+    even = np.abs((ahead + behind) / 2 - rest)
+    odd = np.abs((ahead - behind) / 2 - slopes[row] * moves)
+    with np.errstate(invalid="ignore"):
+        is_linear = even + odd <= np.abs(slopes[row] * moves)
+    longest = np.flatnonzero(is_linear).max(initial=-1)
+    if longest < 0 or longest == len(moves) - 1:
+        return 0.0
+    return float(moves[longest])
