@@ -404,7 +404,7 @@ class Branch:
         matrix = np.vstack([jacobian / _largest(jacobian), along])
         target = np.eye(len(u))[-1]
         tangent = self._least(matrix, target)
-        values, growth = self.equations.spectrum(jacobian)
+        values, growth = self.equations.spectrum(u, jacobian)
         return Point(u, self.direction(tangent), jacobian, values, growth)
 
     def _length(self, move: Array) -> float:

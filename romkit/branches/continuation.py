@@ -46,8 +46,9 @@ def continuation(
 
     The branch is followed by pseudo-arclength, so it turns round folds. Eigenvalues are those of
     the linearised field, multipliers those of the flow over one period (single shooting), so that
-    orbits that are very unstable are out of reach. Derivatives are central differences. Steps are
-    relative to the range of the parameter and to the size of the states.
+    orbits that are very unstable are out of reach. Derivatives are central differences; a
+    multiplier that is smaller than their errors follows from Liouville's identity, and several such
+    ones are NaN. Steps are relative to the range of the parameter and to the size of the states.
 
     A field that depends on the time has no equilibria, and orbits of the period of its force alone:
     `kind="orbits"` with this period, or a multiple, which stays, follows the fixed points of the
@@ -172,7 +173,10 @@ def _check_start(at: int | None, kind: str, period: float | None) -> None:
 def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None:
     """Warn where a branch ends inside its range for a reason that the user does not see."""
     if end == "step":
-        reason = "Newton's method fails at the shortest step; try other steps or another period"
+        reason = (
+            "Newton's method fails at the shortest step, as where an orbit is too unstable for "
+            "single shooting, a canard say; try other steps or another period"
+        )
     elif end == "points" and points is None:
         reason = f"its {POINTS} points are used up; give points=..."
     else:

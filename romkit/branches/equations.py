@@ -32,6 +32,12 @@ one: of an eigenvector at a right angle to the others, and the largest, where tw
 NEUTRAL = 1e-6
 """Growth of an orbit over a period, by differences, that counts as none."""
 
+UNSEEN = 1e-7
+"""Multiplier, relative to one or a larger stretching over a period, that errors of differences hide."""
+
+FORCED_LOOKS = 256
+"""Times in the period of a force by which the contraction of its orbits is integrated."""
+
 AT_REST = 1e-4
 """Length of an orbit, relative to the size of states, below which it counts as an equilibrium."""
 
@@ -100,7 +106,7 @@ class Equations(abc.ABC):
         """(d, d) linearised field, or flow over a period."""
 
     @abc.abstractmethod
-    def spectrum(self, jacobian: Array) -> Spectrum:
+    def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         """Eigenvalues or multipliers, least stable first, and their growth."""
 
     @abc.abstractmethod
@@ -111,7 +117,7 @@ class Equations(abc.ABC):
         """Whether value k has a complex conjugate, and is no double real one that errors split."""
         if k + 1 == len(values):
             return False
-        largest = np.abs(values).max()
+        largest = np.nanmax(np.abs(values))
         error = np.sqrt(self.noise * largest)
         imaginary = abs(values[k].imag)
         return bool(imaginary > 10 * error)
@@ -153,7 +159,7 @@ class Equilibria(Equations):
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
 
-    def spectrum(self, jacobian: Array) -> Spectrum:
+    def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         # units of the components stretch eigenvectors, and say nothing of errors
         matrix, _ = matrix_balance(self.linear(jacobian))
         values, left, right = eig(matrix, left=True)
@@ -189,14 +195,16 @@ class Returns(Equations):
 
     Args:
         flow: parameters (B,), states (B, d) and a time -> states at that time.
+        course: parameter (1,), state (1, d) and a time -> states (N, d) at even times up to it.
     """
 
     rank = 1e-7
     noise = 1e-9
 
-    def __init__(self, field: Field, flow: Flow):
+    def __init__(self, field: Field, flow: Flow, course: Flow):
         super().__init__(field)
         self.flow = flow
+        self.course = course
         self.step = DIFFERENCE
 
     def linearised(self, u: Array) -> Linearisation:
@@ -208,19 +216,64 @@ class Returns(Equations):
     def bifurcation(self, value: complex, pair: bool) -> str:
         return _of_multiplier(value, pair)
 
+    def multipliers(self, u: Array, matrix: Array, time: float) -> Array:
+        """Eigenvalues (d,) of the flow over a time, linearised, whose matrix has errors of
+        differences.
+
+        One that is smaller than these follows from Liouville's identity: the product of all is the
+        exponential of the integral of the trace of the field's derivative. Several are NaN.
+        """
+        values = np.linalg.eigvals(matrix)
+        is_lost = np.abs(values) < UNSEEN * max(1.0, np.linalg.norm(matrix, 2))
+        if not is_lost.any() or not np.isfinite(values).all():
+            return values
+        values[is_lost] = np.nan
+        if is_lost.sum() == 1:
+            others = np.prod(values[~is_lost]).real
+            log = self.contraction(u, time) - np.log(np.abs(others))
+            values[is_lost] = np.sign(others) * np.exp(log)
+        return values
+
+    def contraction(self, u: Array, time: float) -> float:
+        """Integral of the trace of the field's derivative along an orbit, the logarithm of how it
+        changes volumes.
+        """
+        size = len(u) - self.tail
+        with torch.no_grad(), one_thread(), runtime.bars(False):
+            w = self.course(u[-1:], torch.from_numpy(u[None, :size]), time)  # (N, d)
+            traces = self.traces(w, u[-1], time)
+        # the trapezoidal rule, best of all where the motion is periodic
+        return float(traces.mean() * time)
+
+    def traces(self, w: torch.Tensor, parameter: float, time: float) -> torch.Tensor:
+        """Traces (N,) of the field's derivative at states (N, d) at even times up to `time`."""
+        return self._traces(0.0, w, parameter)
+
+    def _traces(self, time: float, w: torch.Tensor, parameter: float) -> torch.Tensor:
+        """Traces (N,) at one time."""
+        t = torch.tensor(time, dtype=w.dtype)
+        field = self.field(np.full(len(w), parameter))
+        trace = torch.zeros(len(w), dtype=w.dtype)
+        for k in range(w.shape[1]):
+            along = torch.zeros_like(w)
+            along[:, k] = 1.0
+            _, slope = torch.func.jvp(lambda y: field(t, y), (w,), (along,))
+            trace += slope[:, k]
+        return trace
+
 
 class Orbits(Returns):
     """φ_T(w; λ) = w of u = (w, T, λ), with w on a plane across the field.
 
     Args:
-        flow: as of `Returns`.
+        flow, course: as of `Returns`.
         unit: of the period, so that T is about one.
     """
 
     tail = 2
 
-    def __init__(self, field: Field, flow: Flow, unit: float = 1.0):
-        super().__init__(field, flow)
+    def __init__(self, field: Field, flow: Flow, course: Flow, unit: float = 1.0):
+        super().__init__(field, flow, course)
         self.unit = unit
 
     def anchor(self, u: Array) -> Array:
@@ -281,11 +334,11 @@ class Orbits(Returns):
         count = len(jacobian) - 1
         return jacobian[:-1, :-2] + np.eye(count)
 
-    def spectrum(self, jacobian: Array) -> Spectrum:
+    def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         """Multipliers but the trivial one, and logarithms of their moduli."""
-        values = np.linalg.eigvals(self.linear(jacobian))
+        values = self.multipliers(u, self.linear(jacobian), self.unit * float(u[-2]))
         # the one along the orbit is 1, and says nothing
-        trivial = np.argmin(abs(values - 1))
+        trivial = np.nanargmin(abs(values - 1))
         return _by_modulus(np.delete(values, trivial))
 
 
@@ -297,8 +350,8 @@ class ForcedOrbits(Returns):
 
     tail = 1
 
-    def __init__(self, field: Field, flow: Flow, period: float):
-        super().__init__(field, flow)
+    def __init__(self, field: Field, flow: Flow, course: Flow, period: float):
+        super().__init__(field, flow, course)
         self.period = period
 
     def __call__(self, u: Array) -> Array:
@@ -308,12 +361,18 @@ class ForcedOrbits(Returns):
         ends = _ends(self.flow, parameter, w, self.period)
         return ends - w
 
+    def traces(self, w: torch.Tensor, parameter: float, time: float) -> torch.Tensor:
+        # a field that depends on the time is asked at one time after the other
+        rows = range(len(w) - 1, -1, -max(1, len(w) // FORCED_LOOKS))
+        of_rows = [self._traces(time * (k + 1) / len(w), w[k : k + 1], parameter) for k in rows]
+        return torch.cat(of_rows)
+
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1] + np.eye(len(jacobian))
 
-    def spectrum(self, jacobian: Array) -> Spectrum:
+    def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         """Multipliers, and logarithms of their moduli."""
-        values = np.linalg.eigvals(self.linear(jacobian))
+        values = self.multipliers(u, self.linear(jacobian), self.period)
         return _by_modulus(values)
 
 
@@ -346,7 +405,8 @@ def _by_differences(residuals: Callable[[Array], Array], u: Array, step: float) 
 def _by_modulus(values: Array) -> Spectrum:
     order = np.argsort(-abs(values), kind="stable")
     values = values[order]
-    moduli = abs(values).clip(TINY)
+    # those that differences do not see decay
+    moduli = np.nan_to_num(abs(values)).clip(TINY)
     return values, np.log(moduli) - NEUTRAL
 
 

@@ -38,6 +38,9 @@ USABLE = 1e-6
 of this length.
 """
 
+LOOKS = 4096
+"""States of an orbit, at most, by which its contraction is integrated."""
+
 MOVED = 0.1
 """Relative change of time or state after which the error is looked at again."""
 
@@ -82,6 +85,18 @@ class TimeMap:
             if not self._control(solver, c[:1], w[:1], time):
                 return torch.full_like(w, torch.nan)
         return self._in_steps(c, w, time, self.steps)
+
+    def course(self, c: Tensor, w: Tensor, time: float) -> Tensor:
+        """States (N, d) after even parts of a time of one state w (1, d), the last one at its end."""
+        solver = self.model.solver(c)
+        if self.controlled and solver is not None and type(solver) is not RK4:
+            times = torch.linspace(0.0, time, LOOKS + 1, dtype=w.dtype)
+            return solver(self.model.field(c), w, times).states[0, 1:]
+        steps = self.steps or START
+        every = max(1, steps // LOOKS)
+        steps = every * -(-steps // every)
+        ends = torch.arange(0, steps + 1, every, dtype=w.dtype)
+        return self._at(c, w, time, steps, ends)[0, 1:]
 
     def _control(self, solver: RK4 | None, c: Tensor, w: Tensor, time: float) -> bool:
         """Double the number of steps until the end of a single run is accurate, or as accurate as a
@@ -133,16 +148,19 @@ class TimeMap:
     def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
         """States (B, d) after a time, in so many steps."""
         ends = torch.tensor([0.0, float(steps)], dtype=w.dtype)
+        return self._at(c, w, time, steps, ends)[:, -1]
+
+    def _at(self, c: Tensor, w: Tensor, time: float, steps: int, ends: Tensor) -> Tensor:
+        """States (B, N, d) after numbers (N,) of steps of a time."""
         step = time / steps
         if not self.forced:
             speed = torch.full((len(c),), step, dtype=c.dtype)
-            states = self._flow(w, c, ends, speed)
-            return states[:, -1]
+            return self._flow(w, c, ends, speed)
         size = w.shape[1]
         y = torch.cat([w, c], dim=1)  # (B, d + p)
         run = self._forced_run(y, size, step)
-        states, _ = scored(run(y, ends), LARGEST)  # (B, 2, d + p)
-        return states[:, -1, :size]
+        states, _ = scored(run(y, ends), LARGEST)  # (B, N, d + p)
+        return states[..., :size]
 
     def _forced_run(self, y: Tensor, size: int, step: float) -> Run:
         """Solver of a forced field whose time counts steps, recorded once for so many members."""

@@ -110,14 +110,19 @@ class Line:
         end = self._flow(c, size * w, time)
         return end / size
 
+    def course(self, parameter: Array, w: torch.Tensor, time: float) -> torch.Tensor:
+        """Scaled states (N, d) at even times up to a time, the first one (1, d) left out."""
+        size = torch.from_numpy(self.size)
+        return self._flow.course(self.contexts(parameter), size * w, time) / size
+
     def branch(self, kind: str) -> Branch:
         """Branches of equilibria or orbits of the model, in its sizes and periods of now."""
         self._flow = TimeMap(self.model, self.size, self.steps, self.forced)
         if kind == "equilibria":
             return Branch(Equilibria(self.field))
         if self.forced:
-            return Branch(ForcedOrbits(self.field, self.flow, self.period))
-        return Branch(Orbits(self.field, self.flow, self.period))
+            return Branch(ForcedOrbits(self.field, self.flow, self.course, self.period))
+        return Branch(Orbits(self.field, self.flow, self.course, self.period))
 
     def physical(self, place: float | Array) -> float | Array:
         """The parameter at a place in its range."""
