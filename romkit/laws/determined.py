@@ -1,5 +1,7 @@
 """Coefficients that samples do not determine, since terms depend on each other on them."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -8,7 +10,7 @@ from romkit.core.tensors import divisor
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
 from romkit.laws.regression import design_of, triangular
-from romkit.laws.samples import LatentSamples
+from romkit.laws.samples import LatentSamples, one_axis
 
 SUSPECT = 1e6
 """Condition of a library from which on its terms are looked at one by one."""
@@ -17,6 +19,10 @@ DEPENDENT = 1e-9
 """Singular value of columns of norm 1 below which a combination of terms is zero on all samples:
 rates have fewer digits than this takes.
 """
+
+ALIKE = 1e-6
+"""Singular value of latents of deviation 1, likewise: solvers of equations keep a sum by fewer
+digits."""
 
 INVOLVED = 1e-3
 """Share of a term in such a combination, from which on the combination changes its coefficient."""
@@ -40,12 +46,90 @@ def warn_if_undetermined(what: str, law: Equation, samples: LatentSamples) -> No
     listed = ", ".join(names[:NAMED])
     if len(names) > NAMED:
         listed += ", ..."
+    several = ", ".join(str(one) for one in relations(_first(samples)))
+    reason = f" ({several} in all samples)" if several else ""
     warn(
         f"{what}: expected terms that the samples tell apart, got {listed}, of which other "
-        "coefficients fit as well; trust the law near its samples alone, lower the degree, or add "
+        f"coefficients fit as well{reason}; trust the law near its samples alone, lower the degree, or add "
         "runs from other starts",
         FitWarning,
     )
+
+
+def _first(samples: LatentSamples) -> LatentSamples:
+    """Return the samples of the first problem."""
+    if samples.inputs.ndim == 2:
+        return samples
+    return LatentSamples.first_order(
+        one_axis(samples.latents)[0],
+        one_axis(samples.latents)[0],
+        names=samples.variables.names[: samples.latents.shape[-1]],
+    )
+
+
+class Relation(NamedTuple):
+    """Combination a₁ z₁ + ... + aₘ zₘ of latents that has one value in all samples.
+
+    Attributes:
+        weights: (m,) the largest of them 1.
+        value: of the combination.
+        names: of the latents.
+    """
+
+    weights: Tensor
+    value: float
+    names: tuple[str, ...]
+
+    @property
+    def involved(self) -> list[int]:
+        """Numbers of the latents that it has."""
+        return self.weights.nonzero().flatten().tolist()
+
+    def __str__(self) -> str:
+        named = zip(self.weights.tolist(), self.names, strict=True)
+        terms = [f"{weight:+.4g} {name}" for weight, name in named if weight]
+        text = " ".join(terms).replace("+1 ", "+").replace("-1 ", "-")
+        text = text.removeprefix("+").replace(" +", " + ").replace(" -", " - ")
+        return f"{text} = {self.value:.4g}"
+
+
+def relations(samples: LatentSamples) -> list[Relation]:
+    """Return the linear combinations of latents that are constant in all samples of one problem, as
+    the sum of the parts of a whole is.
+
+    Example:
+        >>> import torch
+        >>> from romkit.laws import LatentSamples
+        >>> from romkit.laws.determined import relations
+        >>> a = torch.linspace(0, 1, 30, dtype=torch.float64)
+        >>> z = torch.stack([a, 1 - a], -1)
+        >>> names = ["A", "B"]
+        >>> [str(one) for one in relations(LatentSamples.first_order(z, 0 * z, names=names))]
+        ['A + B = 1']
+    """
+    z = samples.complete().latents.double()
+    z = z.reshape(-1, z.shape[-1])
+    mean = z.mean(0)
+    deviation = divisor((z - mean).square().mean(0).sqrt())
+    _, singular, directions = torch.linalg.svd((z - mean) / deviation, full_matrices=False)
+    found = []
+    null = directions[singular <= ALIKE * singular[0]] / deviation
+    for row in _echelon(null):
+        weights = torch.where(row.abs() > INVOLVED, row, 0.0)
+        names = samples.variables.names[: len(weights)]
+        found.append(Relation(weights, float(weights @ mean), tuple(names)))
+    return found
+
+
+def _echelon(rows: Tensor) -> Tensor:
+    """Return rows (k, m) that span the same, each with a column of its own where it is 1."""
+    rows = rows.clone()
+    for k in range(len(rows)):
+        pivot = int(rows[k].abs().argmax())
+        rows[k] = rows[k] / rows[k, pivot]
+        others = torch.arange(len(rows)) != k
+        rows[others] -= rows[others, pivot : pivot + 1] * rows[k]
+    return rows
 
 
 def undetermined(basis: Features, samples: LatentSamples) -> Tensor:

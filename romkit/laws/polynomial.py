@@ -394,17 +394,21 @@ class Fit:
 
     Attributes:
         problem: its trajectories.
-        structure: its motion; all coefficients are free.
+        structure: its motion, and which coefficients are free.
         ridge: see `PolynomialLaw`.
         zero: coefficients to begin at, where there are no better ones.
     """
 
-    def __init__(self, samples: LatentSamples, basis: Features, ridge: float):
+    def __init__(
+        self, samples: LatentSamples, basis: Features, ridge: float, support: Tensor | None = None
+    ):
         self.problem = ShootingProblem.of(samples, basis)
         self.ridge = ridge
         m = samples.targets.shape[-1]
         self.zero = torch.zeros(len(basis.names), m, dtype=torch.float64)
-        free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
+        if support is None:
+            support = torch.ones_like(self.zero, dtype=torch.bool)
+        free = self.problem.theta(support.double()) != 0
         self.structure = Structure(self.problem.motion, free)
 
     def brief(self, near: Tensor | None = None) -> Tensor:
@@ -447,16 +451,23 @@ class Fit:
         after = self.problem.error(longer.theta, length=shorter.length)
         return after > STRAINED * before
 
+    def near(self, near: Tensor) -> Tensor:
+        """Return coefficients near others, after windows from some time scales on."""
+        stages = [*self._stages(near, ROUGH, LEAST)]
+        if not stages:
+            return near
+        return self.problem.coefficients(self._best(stages))
+
     def resampled(self, near: Tensor) -> Tensor:
         """Coefficients near those of a law of all samples that these were drawn from."""
-        stage = self._longest_windows(self.problem.theta(near))
+        stage = self.longest_windows(self.problem.theta(near))
         if self.problem.error(stage.theta, POLISHED, length=stage.length) < CLEAN:
             theta = self._polished(stage, FEW)
         else:
             theta = self._best([stage, *self._stages(near, stage.duration, LEAST)])
         return self.problem.coefficients(theta)
 
-    def _longest_windows(self, theta: Tensor) -> Stage:
+    def longest_windows(self, theta: Tensor) -> Stage:
         """Return coefficients before a fit to the longest windows that are informative."""
         runs = self.problem.runs
         whole = self._whole_runs(theta)
@@ -502,7 +513,9 @@ class Fit:
                 return stages[best].theta
             theta = self._polished(stages[best])
             # windows that are shorter leave an error that grows over the run
-            return self._polished(self._whole_runs(theta), FEW)
+            theta = self._polished(self._whole_runs(theta), FEW)
+            if self.problem.error(theta, POLISHED) < CLEAN:
+                return theta
         return self._polished_in_chaos(stages, stages[best].theta)
 
     def _polished_in_chaos(self, stages: list[Stage], theta: Tensor) -> Tensor:
@@ -512,8 +525,12 @@ class Fit:
         if self.problem.error(theta, length=1) >= CLEAN:
             return theta
         long = [stage for stage in stages if stage.duration >= ROUGH] or stages
-        for stage, trials in ((long[0], POLISHING), (long[-1], FEW)):
-            theta = self._polished(stage._replace(theta=theta), trials)
+        closest = min(long, key=lambda stage: self.problem.error(stage.theta, length=1))
+        theta = self._polished(long[0]._replace(theta=closest.theta))
+        for stage in reversed(long):
+            # where the error of long steps has grown beyond this, it looks like that of the law
+            if self.problem.error(theta, length=stage.length) < CLEAN:
+                return self._polished(stage._replace(theta=theta), FEW)
         return theta
 
     def _whole_runs(self, theta: Tensor) -> Stage:
