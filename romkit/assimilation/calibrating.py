@@ -83,12 +83,14 @@ def calibrate(
         (1, 36)
     """
     seen = Observations.of(projection, observations, sensors)
-    predict = Prediction(
-        projection, seen.times, seen.rows, training, dynamics, system, solver, engine
-    )
     y = samples_of(seen, dynamics)
     repeats = y.shape[-1] // len(seen.rows)  # times of a window
     std = projection.frame.state_std.double()[seen.rows]
+    # noise that is not known may be small
+    least = EXACT * std if noise is None else noises_of(noise, seen.rows)
+    predict = Prediction(
+        projection, seen.times, seen.rows, training, least, dynamics, system, solver, engine
+    )
     std = std.repeat(repeats)  # (N,)
     d, w, values, trajectory = training_samples(predict, training)
     w = _nearest_latents(predict, d, w, values, std)
@@ -106,7 +108,7 @@ def calibrate(
         guessed = calibrated(GUESS * std)
         sigma = _residual_noise(guessed, y, std, starts)
     else:
-        sigma = noises_of(noise, seen.rows).repeat(repeats)
+        sigma = least.repeat(repeats)
     of_samples = functools.partial(calibrated, sigma)
     return calibrated(sigma).tried(of_samples, y.shape[1], starts)
 

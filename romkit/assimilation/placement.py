@@ -83,8 +83,8 @@ def sensors(
     if times is None:
         times = torch.zeros(1)
     times = times.double()
-    predict = Prediction(projection, times, rows, training, dynamics, system, solver, engine)
     sigma = noises_of(noise, rows)
+    predict = Prediction(projection, times, rows, training, sigma, dynamics, system, solver, engine)
     prior, information = _information(predict, training, sigma)
     chosen, criterion, bound = [], [], []
     total = prior.expand(len(information), -1, -1)  # (K, u, u)

@@ -19,6 +19,14 @@ from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
 
+SHARE = 0.1
+"""Error of all predicted numbers together, as the root of its sum of squares in deviations of the
+noise: a hundredth of what ends a search.
+"""
+
+TIGHTEST, LOOSEST = 1e-8, 1e-3
+"""Bounds of the relative error of latent states, whatever the noise."""
+
 STEP = 1e-5
 """Step of central differences, in half widths of the context's range and in latent coordinates."""
 
@@ -36,6 +44,7 @@ class Prediction:
         times: (T,) of a window.
         rows: (s,) numbers of the observed components.
         training: whose system dynamics look at that are given none.
+        noise: standard deviations (s,) of the components, from which the steps of dynamics follow.
 
     Raises:
         InputError: a stack of projections, or one without a context.
@@ -47,6 +56,7 @@ class Prediction:
         times: Tensor,
         rows: Tensor,
         training: xr.Dataset,
+        noise: Tensor,
         dynamics: LatentDynamics | None,
         system: System | None,
         solver: Solver | None,
@@ -72,13 +82,22 @@ class Prediction:
             self.order = self.model.order
         if isinstance(dynamics, LatentField):
             # steps of one length: of changing steps, differences of solutions are rough
-            self.flow = LatentFlow(self.model, solver=solver, engine=engine, fixed=True)
+            tolerance = self._tolerance(noise)
+            self.flow = LatentFlow(self.model, solver=solver, engine=engine, tolerance=tolerance)
         self.coordinates = self.projection.of_coordinates()
         self.basis = None
         basis = projection.basis
         if basis is not None:
             # observed rows alone, so that no full state is decoded
             self.basis = basis.mean[rows], basis.modes[rows].mT
+
+    def _tolerance(self, noise: Tensor) -> float:
+        """Relative error of latent states that no sum of squares of a window shows."""
+        std = self.frame.state_std.double()[self.rows]
+        relative = float((noise / std)[std > 0].min())
+        numbers = len(self.times) * len(self.rows)
+        tolerance = SHARE * relative / numbers**0.5
+        return min(max(tolerance, TIGHTEST), LOOSEST)
 
     def context(self, d: Tensor) -> Tensor:
         """Contexts in physical units."""

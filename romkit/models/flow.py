@@ -12,11 +12,17 @@ from romkit.engine.threads import one_thread
 from romkit.integrators.base import default_solver
 from romkit.models.match import check_field
 from romkit.models.reduced import ReducedModel
-from romkit.solvers import RK4, Solver, checked_step
+from romkit.solvers import Solver, checked_step
+from romkit.solvers.adaptive import even_steps
 from romkit.solvers.base import Run, scored
+from romkit.solvers.checked import ALLOWED
 
 FEWEST, MOST = 8, 256
 """Members that are integrated at once: a single one, or powers of two from the first to the second."""
+
+
+FEWEST_STEPS = 8
+"""Steps of one length in a run, at least."""
 
 
 class _Recorded(NamedTuple):
@@ -125,8 +131,8 @@ class LatentFlow(Flow):
         solver: of the latent equation; the default of `romkit.follow` for the times of the first
             call.
         engine, expected: as of `Flow`.
-        fixed: take steps of one length in all calls, found at the first one, so that differences of
-            states are free of changes of the step.
+        tolerance: relative error of states by steps of one length, found at the first call, so that
+            differences of states are free of changes of the step.
 
     Raises:
         InputError: dynamics without a latent field.
@@ -138,20 +144,23 @@ class LatentFlow(Flow):
         *,
         solver: Solver | None = None,
         engine: str = "auto",
-        fixed: bool = False,
+        tolerance: float | None = None,
         expected: Tensor | None = None,
     ):
         check_field(model.dynamics)
         self.model = model
-        self._fixed = fixed
+        self._tolerance = tolerance
         super().__init__(self._field, solver=solver, engine=engine, expected=expected)
 
     def _field(self, c: Tensor) -> Field:
         return self.model.at_constant(c).field
 
     def _default_solver(self, field: Field, w: Tensor, c: Tensor, times: Tensor) -> Solver:
-        if self._fixed:
-            return RK4(checked_step(field, w, times))
+        if self._tolerance is not None:
+            rtol = self._tolerance / ALLOWED
+            longest = float(times[-1] - times[0]) / FEWEST_STEPS
+            step = checked_step(field, w, times, rtol=rtol, dt=longest, make=even_steps, order=5)
+            return even_steps(step)
         return default_solver(self.model.at_constant(c).problem, times)
 
 

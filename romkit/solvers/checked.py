@@ -71,11 +71,18 @@ def checked_step(
         unavoidable = largest_error(states(Adaptive(rtol=rtol)), exact)
         allowed = max(ALLOWED * rtol, unavoidable)
         error = largest_error(states(make(step)), exact)
+        shortened = False
         while error > allowed and step > shortest:
             # the error falls with the order of the method, where steps are short enough
             shorter = CLOSER * (allowed / error) ** (1 / order)
             step *= min(max(shorter, 0.2), 0.8)
             error = largest_error(states(make(step)), exact)
+            shortened = True
+        # a step that became short in a leap may be far shorter than it has to be
+        if shortened and 0 < error <= allowed:
+            longer = step * CLOSER * (allowed / error) ** (1 / order)
+            if longer > step and largest_error(states(make(longer)), exact) <= allowed:
+                step = longer
     if error > allowed:
         fix = "a jump of the field? give a solver with a step, RK4(dt), and look at what it makes of it"
         text = f"the step is {step:.2g}, of which the solution errs by {error:.1e} still; {fix}"

@@ -293,6 +293,35 @@ def test_fixed_steps_are_checked(monkeypatch):
         checked_step(pulse, torch.zeros(1, 1, dtype=T64), times, rtol=1e-9)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_even_steps_have_order_five_and_smooth_solutions_at_any_output_time(engine):
+    times = torch.linspace(0, 4, 38, dtype=T64)  # most are within steps
+    start = STARTS[:1]
+    errors = []
+    for dt in (0.2, 0.1):
+        states = room.even_steps(dt)(pendulum, start, times, engine=engine).states
+        errors.append(float((states - exact(times)[:1]).abs().max()))
+    assert math.log2(errors[0] / errors[1]) > 4.5
+    assert errors[1] < 1e-5
+    # of changing steps, second differences this close would be noise
+    moves = 1e-4 * torch.tensor([[-1.0], [0.0], [1.0]], dtype=T64)
+    three = start + torch.cat([moves, 0 * moves], dim=-1)
+    y = room.even_steps(0.2)(pendulum, three, times, engine=engine).states
+    second = (y[0] - 2 * y[1] + y[2]) / 1e-8
+    assert float(second.abs().max()) < 30
+
+
+def test_steps_that_shrank_in_a_leap_grow_again():
+    times = torch.linspace(0, 10, 11, dtype=T64)
+    step = checked_step(
+        pendulum, STARTS[:1], times, rtol=1e-5, dt=5.0, make=room.even_steps, order=5
+    )
+    states = room.even_steps(step)(pendulum, STARTS[:1], times).states
+    assert float((states - exact(times)[:1]).abs().max()) < 3e-4
+    longer = room.even_steps(2 * step)(pendulum, STARTS[:1], times).states
+    assert float((longer - exact(times)[:1]).abs().max()) > 1e-4
+
+
 def test_the_implicit_table_is_that_of_its_source():
     """A-stability function at minus infinity is zero, rows of the couplings add up to the drifts."""
     gamma, stages = RODAS4.gamma, len(RODAS4.nodes)

@@ -199,6 +199,7 @@ def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data
         times,
         rows,
         None,
+        noise=torch.ones(3),
         dynamics=dynamics,
         system=system,
         solver=RK4(0.05),
