@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from romkit.core.errors import InputError
 from romkit.core.types import Field
-from romkit.engine._torch import DispatchMode, tree_leaves
+from romkit.engine._torch import DispatchMode, tree_leaves, tree_map
 from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
 from romkit.engine.kernel import Kernel
@@ -199,6 +199,13 @@ def work(field: Field, t: Tensor, y: Tensor) -> tuple[int, int]:
     return counted.calls, counted.numbers
 
 
+def _in_memory(value: object) -> object:
+    """Zeros in memory for a tensor that is zero by definition; anything else as it is."""
+    if isinstance(value, Tensor) and value._is_zerotensor():
+        return torch.zeros(value.shape, dtype=value.dtype, device=value.device)
+    return value
+
+
 class _Counted(DispatchMode):
     """Mode of torch that counts calls and the numbers that they give."""
 
@@ -209,6 +216,8 @@ class _Counted(DispatchMode):
     def __torch_dispatch__(
         self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
+        # calls of a mode on derivatives without memory, of what does not move, end the interpreter
+        args = tree_map(_in_memory, args)
         outputs = op(*args, **(kwargs or {}))
         self.calls += 1
         for leaf in tree_leaves(outputs):
