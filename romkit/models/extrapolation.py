@@ -1,15 +1,25 @@
 """Distance of a run from what its model was trained on, in numbers and in words."""
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core.errors import ExtrapolationWarning, warn
-from romkit.core.types import TensorMap
+from romkit.core.types import Array, TensorMap
 from romkit.projections import Frame
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
 """Rounding of the ends of a training range in float32, relative to the context."""
+
+ONE = 1e3
+"""Weight of the sum of the weights beside the contexts: a millionth of a distance is off."""
+
+MOST_SOLVED = 2000
+"""Contexts of courses whose distance from a hull is solved for: a tenth of a second."""
+
+SHARE = 0.1
+"""Share of the largest part of a way from which on a parameter is named."""
 
 HALF_WIDTHS = "half widths of its range"
 
@@ -31,14 +41,16 @@ def with_extrapolation(
             sampled system; None for dynamics that see the whole full model.
 
     Returns:
-        The run with `context_distance`, in half widths of the training range beyond its ends, 0
-        inside it, and relative to its value where a parameter had a single one; and
+        The run with `context_distance`, in half widths of the training range from the hull of the
+        training contexts, 0 inside it, and relative to its value where a parameter had a single one;
+        and
         `state_distance`, 1 where the samples of a law end, or the residual of sampled rows is ten
         times that of training data.
     """
     beyond = _beyond_range(contexts, frame)
-    run = _with_context_distance(run, beyond)
-    reasons = _context_in_words(beyond, frame)
+    way = _off_hull(contexts, frame)
+    run = _with_context_distance(run, beyond, way)
+    reasons = _context_in_words(beyond, frame) + _hull_in_words(beyond, way, frame)
     if distance is not None:
         run = _with_state_distance(run, distance)
         reasons += _state_in_words(run["state_distance"])
@@ -53,22 +65,75 @@ def with_extrapolation(
 
 def _beyond_range(contexts: Tensor, frame: Frame) -> Tensor:
     """Distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of it."""
-    shift = frame.context_shift
-    scale = frame.context_scale
     # A parameter with one training value has no width: its distance counts from that value.
-    half_width = shift.new_tensor([name not in frame.fixed for name in frame.context_names])
+    half_width = torch.tensor([float(name not in frame.fixed) for name in frame.context_names])
+    shift, scale = frame.context_shift.double(), frame.context_scale.double()
     rounding = ROUNDING * (1 + shift.abs() / scale)
-    scaled = frame.normalise_context(contexts.to(shift))
+    scaled = (contexts.double() - shift) / scale
     return (scaled.abs() - half_width - rounding).clamp(min=0)
 
 
-def _with_context_distance(run: xr.Dataset, beyond: Tensor) -> xr.Dataset:
+def _off_hull(contexts: Tensor, frame: Frame) -> Tensor:
+    """Way (C, p) or (C, T, p) to contexts from the nearest point of the hull of those of the training,
+    in half widths; zero where the range of each parameter says what is known.
+
+    A hull is without the corners where nothing was run, and flat where parameters were not varied
+    apart.
+    """
+    way = torch.zeros(contexts.shape, dtype=torch.float64)
+    known = frame.exact.get("contexts")
+    if known is None:
+        return way
+    free = [k for k, name in enumerate(frame.context_names) if name not in frame.fixed]
+    shift, scale = frame.exact["context_shift"][free], frame.exact["context_scale"][free]
+    points = (known[:, free] - shift) / scale
+    wanted = (contexts.double()[..., free] - shift) / scale
+    way[..., free] = _ways(points.numpy(), wanted)
+    rounding = ROUNDING * (1 + shift.abs() / scale).amax()
+    way[way.norm(dim=-1) <= rounding] = 0
+    return way
+
+
+def _ways(points: Array, wanted: Tensor) -> Tensor:
+    """Ways (C, q) or (C, T, q) from the nearest points of the hull of points (K, q).
+
+    Along courses of many times, those at some of them, and lines between.
+    """
+    if wanted.ndim == 2:
+        return torch.from_numpy(_ways_of_each(points, wanted.numpy()))
+    number = wanted.shape[1]
+    solved = max(2, MOST_SOLVED // len(wanted))
+    rows = np.unique(np.linspace(0, number - 1, solved).round().astype(int))
+    courses = []
+    for course in wanted.numpy():
+        ways = _ways_of_each(points, course[rows])
+        columns = [np.interp(np.arange(number), rows, column) for column in ways.T]
+        courses.append(np.stack(columns, axis=-1))
+    return torch.from_numpy(np.stack(courses))
+
+
+def _ways_of_each(points: Array, wanted: Array) -> Array:
+    """Ways (N, q) from the hull, by the least squares over weights of the points that are not negative
+    and sum to one.
+    """
+    from scipy.optimize import nnls  # slow to import, and seldom needed
+
+    sums = np.full((1, len(points)), ONE)
+    matrix = np.concatenate([points.T, sums])
+    ways = np.empty_like(wanted)
+    for k, context in enumerate(wanted):
+        weights, _ = nnls(matrix, np.append(context, ONE))
+        ways[k] = context - weights @ points / weights.sum()
+    return ways
+
+
+def _with_context_distance(run: xr.Dataset, beyond: Tensor, way: Tensor) -> xr.Dataset:
     if beyond.shape[-1] > 0:
-        distance = beyond.amax(-1)  # (C,) or (C, T)
+        distance = torch.maximum(beyond.amax(-1), way.norm(dim=-1))  # (C,) or (C, T)
     else:
         distance = beyond.new_zeros(beyond.shape[:-1])
     dims = ("trajectory", "time")[: distance.ndim]
-    attrs = {"units": "1", "long_name": "distance from the training range, in half widths"}
+    attrs = {"units": "1", "long_name": "distance from the training contexts, in half widths"}
     return run.assign(context_distance=(dims, distance.double().numpy(), attrs))
 
 
@@ -97,6 +162,22 @@ def _context_in_words(beyond: Tensor, frame: Frame) -> list[str]:
         else:
             reasons.append(f"{name} by up to {distance:.2g} {HALF_WIDTHS}")
     return reasons
+
+
+def _hull_in_words(beyond: Tensor, way: Tensor, frame: Frame) -> list[str]:
+    """Parameters whose values are each within the range, but not together."""
+    within = (beyond == 0).all(-1)
+    apart = way[within]  # (N, p)
+    if len(apart) == 0:
+        return []
+    furthest = apart[apart.norm(dim=-1).argmax()]
+    distance = float(furthest.norm())
+    if distance == 0:
+        return []
+    matters = furthest.abs() >= SHARE * furthest.abs().amax()
+    names = [name for name, is_one in zip(frame.context_names, matters, strict=True) if is_one]
+    joint = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return [f"{joint} together by up to {distance:.2g} half widths from what lies between runs"]
 
 
 def _state_in_words(distance: xr.DataArray) -> list[str]:

@@ -256,17 +256,18 @@ class Projection(Display, nn.Module):
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
         names, units = self.frame.context_names, self.frame.context_units
-        like = self.frame.context_shift
+        device = self.frame.context_shift.device
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
             values = context_columns(_in_units(context, names, units), names)
         elif context is not None:
-            return one_context(context, names).to(like)
+            return one_context(context, names).to(device, torch.float64)
         else:
             named = by_full_names(named, names)
             values = context_array(names, parameters_in_units(named, names, units))
-        c = torch.as_tensor(values, dtype=like.dtype, device=like.device)
+        # single precision may not tell contexts apart that are large beside their range
+        c = torch.as_tensor(values, dtype=torch.float64, device=device)
         # all seeds share it
         return c if self.seeds is None else c.unsqueeze(0)
 

@@ -2,7 +2,7 @@
 coordinates of its maps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import dask
 import dask.array as da
@@ -17,7 +17,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
 from romkit.core.types import Array, Names, Tensors
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
-from romkit.data.context import context_ranges
+from romkit.data.context import context_columns, context_ranges
 from romkit.data.layout import component_names
 from romkit.data.schema import shared_unit
 from romkit.data.units import Units, state_units
@@ -73,7 +73,9 @@ class Frame(nn.Module):
         state_std: (n,) standard deviation of each component over the training data, by which NRMSE
             is normalised.
         context_shift, context_scale: (p,).
-        exact: these in float64, which a projection that is made double gets back.
+        exact: these in float64, which a projection that is made double gets back; and `contexts`
+            (K, p), those of the training, where several parameters vary and nobody has declared their
+            ranges.
 
     Example:
         >>> import torch
@@ -138,7 +140,8 @@ class Frame(nn.Module):
         # else rounding of the scales would depend on the units of the data
         if self.state_scale.dtype == torch.float64:
             for name, value in self.exact.items():
-                setattr(self, name, value.to(getattr(self, name)))
+                if name in self._buffers:
+                    setattr(self, name, value.to(getattr(self, name)))
         return self
 
     def _set(self, **values: Array) -> None:
@@ -305,8 +308,18 @@ class Frame(nn.Module):
         return v
 
     def normalise_context(self, c: Tensor) -> Tensor:
-        """d (..., p) of a context c (..., p) in physical units."""
-        return (c - self.context_shift) / self.context_scale
+        """d (..., p) of a context c (..., p) in physical units, in the precision of the frame.
+
+        A context in float64 is centred before it is rounded: single precision does not tell
+        contexts apart that are large beside their range, POSIX seconds or frequencies.
+        """
+        shift = self.context_shift
+        scale = self.context_scale
+        if c.dtype == shift.dtype or "context_shift" not in self.exact:
+            return (c.to(shift) - shift) / scale
+        exact_shift = self.exact["context_shift"].to(c)
+        exact_scale = self.exact["context_scale"].to(c)
+        return ((c - exact_shift) / exact_scale).to(shift)
 
     def denormalise_context(self, c: Tensor) -> Tensor:
         """The context (..., p) in physical units of a normalised one."""
@@ -385,7 +398,7 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     units = Units.of(data, contexts)
     layout = layout_of(data)
     ranges = zip(contexts, *context_ranges(data), strict=True)
-    return Frame(
+    frame = Frame(
         str(data.attrs.get("system", "")),
         component_names(data),
         units.state,
@@ -396,3 +409,42 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
         basis=basis,
         time_units=units.time,
     )
+    extremes = _extreme_contexts(data, contexts)
+    if extremes is not None:
+        frame.exact["contexts"] = torch.from_numpy(extremes)
+    return frame
+
+
+MOST_CONTEXTS = 1000
+"""Contexts that are kept one by one; of more, those on their hull."""
+
+MOST_PARAMETERS = 4
+"""Parameters up to which the hull of many contexts has few vertices."""
+
+
+def _extreme_contexts(data: xr.Dataset, names: Names) -> Array | None:
+    """Contexts (K, p) whose hull is what a model has seen; None where the range of each parameter says
+    it: of a single one, or as declared.
+    """
+    varied = [name for name in names if np.ptp(data[name].values) > 0]
+    if len(varied) < 2 or any("training_range" in data[name].attrs for name in names):
+        return None
+    contexts = np.unique(context_columns(data, names).reshape(-1, len(names)), axis=0)
+    contexts = contexts[np.isfinite(contexts).all(-1)]
+    if len(contexts) <= MOST_CONTEXTS:
+        return contexts
+    return _on_hull(contexts, [names.index(name) for name in varied])
+
+
+def _on_hull(contexts: Array, varied: Sequence[int]) -> Array | None:
+    """Those of many contexts (K, p) that are vertices of their hull; None where there are too many
+    parameters to tell.
+    """
+    from scipy.spatial import ConvexHull  # slow to import, and seldom needed
+
+    if len(varied) > MOST_PARAMETERS:
+        return None
+    columns = contexts[:, varied]
+    # joggled, since parameters that were not varied apart have a flat hull
+    scaled = (columns - columns.mean(0)) / columns.std(0)
+    return contexts[ConvexHull(scaled, qhull_options="QJ").vertices]

@@ -418,6 +418,8 @@ def _put_exact_scales(projection: Projection, tensors: Tensors) -> None:
             continue
         frame = projection.get_submodule(owner)
         rounded = getattr(frame, name, value)
+        if name == "contexts" and value.shape[1:] != frame.context_shift.shape:
+            raise ValueError(f"{key} does not fit")
         if value.dtype != torch.float64 or value.shape != rounded.shape:
             raise ValueError(f"{key} does not fit")
         if not torch.allclose(value.to(rounded), rounded):
