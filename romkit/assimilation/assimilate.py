@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -166,7 +166,7 @@ def _alarms(tracker: Tracker, times: Array, share: float | None) -> dict[str, fl
 
 def _run(
     tracker: Tracker, times: list[float], values: Array, smooth: bool
-) -> tuple[list, list, list, list]:
+) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     """The fields of `Estimated` of one trajectory."""
     ensembles, maps, residuals, alarms = [], [], [], []
     for t, x in zip(times, values, strict=True):

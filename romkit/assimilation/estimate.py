@@ -4,6 +4,7 @@ model.
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import xarray as xr
@@ -174,7 +175,7 @@ def _calibration(
 
 def _variables(
     calibration: Calibration, estimates: Estimates, level: float, false_alarms: float
-) -> dict[str, tuple]:
+) -> dict[str, tuple[Any, ...]]:
     """Variables of the dataset of estimates."""
     predict = calibration.predict
     scale = predict.scale

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -114,7 +115,7 @@ def predict(setup: Setup, state: State, t: float) -> Array:
     return walk(setup, state, std, forecast)
 
 
-def walk(setup: Setup, state: State, std: Array, move: Callable) -> Array:
+def walk(setup: Setup, state: State, std: Array, move: Callable[..., Any]) -> Array:
     """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
     sensors see of them (N, s).
     """

@@ -4,6 +4,7 @@ are orthonormal.
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -364,7 +365,7 @@ class Basis(Display):
             values = [self.singular_values.tolist()]
         return "singular values, logarithmic", values
 
-    def __deepcopy__(self, memo: dict) -> "Basis":
+    def __deepcopy__(self, memo: dict[str, Any]) -> "Basis":
         return self
 
     def __repr__(self) -> str:

@@ -86,7 +86,7 @@ def _turned(tensors: Tensors, name: str) -> Tensor:
     return tensors[name].double() @ turn
 
 
-def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Basis:
+def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Basis:
     """The basis of a sealed file.
 
     Raises:

@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import dask
 import dask.array as da
@@ -48,7 +48,7 @@ def stream(
     state: xr.DataArray,
     rank: int,
     weight: Weight,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     device: torch.device | None = None,
 ) -> Summary:
     """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask
@@ -205,7 +205,9 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     }
 
 
-def _coordinates_of_rows(blocks: _Blocks, shared: list[dict], width: tuple[int, ...]) -> da.Array:
+def _coordinates_of_rows(
+    blocks: _Blocks, shared: list[dict[str, Any]], width: tuple[int, ...]
+) -> da.Array:
     """Coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
     sizes = (*blocks.array.chunks[:2], width)
     summands = []

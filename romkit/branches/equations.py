@@ -5,6 +5,7 @@ spectra.
 import abc
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ Linearisation = tuple[Array, Array]
 Spectrum = tuple[Array, Array]
 """Eigenvalues or multipliers, least stable first, and their growth."""
 
-Field = Callable[[Array], Callable]
+Field = Callable[[Array], Callable[..., Any]]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
 
 Flow = Callable[[Array, torch.Tensor, float], torch.Tensor]

@@ -1,6 +1,7 @@
 """A model along one parameter of its context, in unknowns that have the size of one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ class Line:
         model: Model,
         name: str,
         ends: Sequence[float],
-        others: dict,
+        others: dict[str, Any],
         steps: int | None = None,
     ):
         self.model = model
@@ -147,7 +148,9 @@ class Line:
         """States (K, d) of unknowns (K, k)."""
         return u[:, : len(self.size)] * self.size
 
-    def variables(self, u: Array, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
+    def variables(
+        self, u: Array, dim: str, kind: str, prefix: str = ""
+    ) -> dict[str, tuple[Any, ...]]:
         """State, period and parameter of unknowns (K, k)."""
         variables = {f"{prefix}state": ((dim, "component"), self.states(u))}
         if kind == "orbits":

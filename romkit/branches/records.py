@@ -1,6 +1,6 @@
 """Branches as datasets: points with their stability, and special points."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ def dataset_of(kind: str, walked: list[Point], special: list[Special], line: Lin
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-def _stability(kind: str, walked: list[Point]) -> dict[str, tuple]:
+def _stability(kind: str, walked: list[Point]) -> dict[str, tuple[Any, ...]]:
     """Variables of the spectra of the points of a branch."""
     spectrum = "eigenvalue"
     if kind == "orbits":
@@ -50,7 +50,7 @@ def _stability(kind: str, walked: list[Point]) -> dict[str, tuple]:
     return {"stable": ("point", stable), spectrum: (("point", "mode", "part"), parts)}
 
 
-def _events(kind: str, special: list[Special]) -> dict[str, tuple]:
+def _events(kind: str, special: list[Special]) -> dict[str, tuple[Any, ...]]:
     """Variables of the special points of a branch."""
     kinds = np.array([event.kind for event in special], dtype=str)
     after = np.array([event.after for event in special], dtype=int)
@@ -61,7 +61,7 @@ def _events(kind: str, special: list[Special]) -> dict[str, tuple]:
     return variables
 
 
-def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple]:
+def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple[Any, ...]]:
     """States of the full model behind unknowns (K, k), where there is another one."""
     w = torch.from_numpy(line.states(u))
     context = line.contexts(u[:, -1])

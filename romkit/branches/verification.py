@@ -1,6 +1,7 @@
 """States of the full model on a branch of its reduced model."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import torch
@@ -204,7 +205,7 @@ def _line_from(line: Line, origin: float, onward: float) -> Line:
 
 def _compared(
     line: Line, kind: str, solutions: Array, decoded: Array, dim: str
-) -> dict[str, tuple]:
+) -> dict[str, tuple[Any, ...]]:
     """Variables of solutions of the full model, and their distance from decoded points."""
     prefix = ""
     if dim == "special":

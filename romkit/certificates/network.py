@@ -8,6 +8,7 @@ elementwise products and sums.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,8 +60,8 @@ class Expression:
 
     value: Tensor
     op: str | None = None
-    operands: tuple = ()
-    options: dict = field(default_factory=dict)
+    operands: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
     sources: tuple["Expression", ...] = ()
     signal: Signal | None = None
     affine: bool = True
@@ -167,7 +168,9 @@ class _Reader:
         for output, result in zip(call.outputs, results, strict=True):
             self.known[id(output)] = result
 
-    def _results(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
+    def _results(
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[Expression]:
         """Expressions of the outputs of a call."""
         name = call.name
         if name in HIDDEN:
@@ -183,7 +186,7 @@ class _Reader:
             return self._linear(call.op, args, kwargs)
         raise Unsupported(f"{call.op}, which has none")
 
-    def _combined(self, name: str, args: tuple, kwargs: dict) -> Expression:
+    def _combined(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression:
         """a + value · b c, or a + value · b / c."""
         base, *factors = args
         factors = tuple(factors)
@@ -194,7 +197,9 @@ class _Reader:
         scale = {"alpha": kwargs.get("value", 1)}
         return self._elementwise("add", torch.add, (base, term), scale)
 
-    def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
+    def _elementwise(
+        self, name: str, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Expression:
         takes = name in OF_SEVERAL or _of_one(args)
         if "rounding_mode" in kwargs or not takes:
             raise Unsupported(f"{op} of these arguments, which has none")
@@ -212,7 +217,9 @@ class _Reader:
             return self._settled(expression)
         return expression
 
-    def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
+    def _linear(
+        self, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[Expression]:
         """Outputs of a linear operation, whose matrices are its derivatives."""
         settled: dict[int, Expression] = {}
 
@@ -303,18 +310,18 @@ class _Reader:
         return signal._replace(reach=reach)
 
 
-def _all_move(args: tuple) -> bool:
+def _all_move(args: tuple[Any, ...]) -> bool:
     return all(isinstance(x, Expression) for x in args)
 
 
-def _of_one(args: tuple) -> bool:
+def _of_one(args: tuple[Any, ...]) -> bool:
     """Whether the first argument alone is a tensor that moves."""
     if not isinstance(args[0], Expression):
         return False
     return not any(isinstance(x, Expression | Tensor) for x in args[1:])
 
 
-def _sources(args: tuple) -> tuple[Expression, ...]:
+def _sources(args: tuple[Any, ...]) -> tuple[Expression, ...]:
     """Signals that arguments are functions of, each once."""
     sources: dict[int, Expression] = {}
     for x in args:
@@ -324,7 +331,7 @@ def _sources(args: tuple) -> tuple[Expression, ...]:
     return tuple(sources.values())
 
 
-def _is_affine(name: str, args: tuple) -> bool:
+def _is_affine(name: str, args: tuple[Any, ...]) -> bool:
     """Whether an elementwise operation of these arguments has constant derivatives."""
     moving = [x for x in args if isinstance(x, Expression)]
     if not all(x.affine for x in moving):
@@ -338,7 +345,9 @@ def _is_affine(name: str, args: tuple) -> bool:
     return name == "mul"
 
 
-def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:
+def _fused(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """√(u² + f) as one operation, any other as it is."""
     total = args[0]
     is_root = name == "sqrt" and total.op == "add"

@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def _sizes(kind: "type[romkit.projections.Projection]") -> list[tuple[str, str]]
     return rows
 
 
-def _recipes(kind: "type[romkit.projections.Projection]") -> dict[str, dict]:
+def _recipes(kind: "type[romkit.projections.Projection]") -> dict[str, dict[str, Any]]:
     """Settings of the training in each preset that the method has."""
     recipes = {}
     for name, preset in romkit.presets.PRESETS.items():

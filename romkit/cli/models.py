@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -204,7 +204,7 @@ def _estimator(
     return estimator(**set_values)
 
 
-def _grid(choices: dict[str, object]) -> dict[str, tuple]:
+def _grid(choices: dict[str, object]) -> dict[str, tuple[Any, ...]]:
     """Values of each setting to choose from."""
     grid = {}
     for name, setting in choices.items():

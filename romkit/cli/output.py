@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -135,7 +135,7 @@ def _declare(run: Callable[..., None], command: Callable[..., None]) -> None:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def _silent(quiet: bool) -> contextlib.AbstractContextManager:
+def _silent(quiet: bool) -> contextlib.AbstractContextManager[Any]:
     """No progress bars, for a quiet command."""
     if not quiet:
         return contextlib.nullcontext()

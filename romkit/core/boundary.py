@@ -13,7 +13,17 @@ import os
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 import torch
@@ -53,30 +63,33 @@ def validated(thing: T) -> T:
         setattr(thing, constructor, validated(getattr(thing, constructor)))
         return thing
 
+    function: Any = thing
+
     # built at the first call: annotations may name classes that are defined further down
     @functools.cache
-    def checked() -> Callable:
-        @functools.wraps(thing)
+    def checked() -> Callable[..., Any]:
+        @functools.wraps(function)
         def call(*args: object, **named: object) -> object:
-            return thing(*args, **named)
+            return function(*args, **named)
 
-        hints = get_type_hints(thing, include_extras=True)
+        hints = get_type_hints(function, include_extras=True)
         hints.pop("return", None)
         call.__annotations__ = {name: _as_pydantic(hint) for name, hint in hints.items()}
-        return pydantic_call(call, config=ConfigDict(arbitrary_types_allowed=True))
+        return pydantic_call(config=ConfigDict(arbitrary_types_allowed=True))(call)
 
-    @functools.wraps(thing)
-    def guarded(*args: object, **named: object) -> object:
+    @functools.wraps(function)
+    def call_guarded(*args: object, **named: object) -> object:
         try:
             with _on_cpu():
                 return checked()(*args, **named)
         except ValidationError as error:
-            fault = refusal(thing, error)
+            fault = refusal(function, error)
         raise fault
 
+    guarded: Any = call_guarded
     guarded.validated = True
-    guarded.__signature__ = _with_plain_types(inspect.signature(thing))
-    return guarded
+    guarded.__signature__ = _with_plain_types(inspect.signature(function))
+    return cast("T", guarded)
 
 
 def _with_plain_types(signature: inspect.Signature) -> inspect.Signature:
@@ -103,7 +116,7 @@ def _plain_type(hint: object) -> object:
     return origin[plain]
 
 
-def _on_cpu() -> AbstractContextManager:
+def _on_cpu() -> AbstractContextManager[Any]:
     """Place of tensors that name no device: the CPU, also where the user has set another
     one for programs of their own. Arguments called `device` choose it.
     """
@@ -120,26 +133,28 @@ def unchecked(thing: T) -> T:
     annotations: tensors and no arrays, tuples and no lists. What is not validated is returned as it
     is.
     """
-    if inspect.ismethod(thing) and getattr(thing, "validated", False):
-        return types.MethodType(thing.__wrapped__, thing.__self__)
+    checked: Any = thing
+    is_validated = getattr(thing, "validated", False)
+    if inspect.ismethod(thing) and is_validated:
+        return cast("T", types.MethodType(checked.__wrapped__, thing.__self__))
     if not isinstance(thing, type):
-        return thing.__wrapped__ if getattr(thing, "validated", False) else thing
+        return cast("T", checked.__wrapped__) if is_validated else thing
 
     def make(*args: object, **named: object) -> object:
         if _constructor(thing) == "__new__":
-            return thing.__new__.__wrapped__(thing, *args, **named)
-        made = thing.__new__(thing)
-        thing.__init__.__wrapped__(made, *args, **named)
+            return checked.__new__.__wrapped__(thing, *args, **named)
+        made = checked.__new__(thing)
+        checked.__init__.__wrapped__(made, *args, **named)
         return made
 
-    return make
+    return cast("T", make)
 
 
 def _constructor(cls: type) -> str:
     return "__new__" if issubclass(cls, tuple) else "__init__"
 
 
-def _as_pydantic(hint: object) -> object:
+def _as_pydantic(hint: Any) -> object:
     """The annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
     without a copy.
     """
@@ -177,12 +192,12 @@ def _of_literal(hint: object) -> object:
 
 
 def _of_list(hint: object) -> object:
-    entry = _as_pydantic(get_args(hint)[0])
+    entry: Any = _as_pydantic(get_args(hint)[0])
     return Annotated[tuple[entry, ...], BeforeValidator(_listed)]
 
 
 def _of_dict(hint: object) -> object:
-    value = _as_pydantic(get_args(hint)[1])
+    value: Any = _as_pydantic(get_args(hint)[1])
     return Annotated[dict[str, value], BeforeValidator(_named)]
 
 
@@ -223,9 +238,9 @@ def _among(options: tuple[object, ...], value: object) -> object:
 
 def _listed(value: object) -> object:
     """The entries of an iterable as a tuple; text and mappings are refused."""
-    iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    is_text = isinstance(value, str | bytes | Mapping)
     # arrays of no axis have `__iter__`, too
-    if iterable and getattr(value, "ndim", 1) > 0:
+    if isinstance(value, Iterable) and not is_text and getattr(value, "ndim", 1) > 0:
         return tuple(value)
     raise refused("a list", value, "give a list, [...]")
 
@@ -252,7 +267,7 @@ def _function(count: int | None, value: object) -> object:
     )
 
 
-def _takes(function: Callable, count: int) -> bool:
+def _takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with this number of arguments."""
     # modules of torch take any arguments, and pass them on
     function = getattr(function, "forward", function)
@@ -279,7 +294,7 @@ def _instance(kind: type, value: object) -> object:
     if package != "romkit":
         name = f"{package}.{name}"
     article = "an" if name[0] in "aeiouAEIOUx" else "a"
-    if is_class and kind in value.__mro__:
+    if isinstance(value, type) and kind in value.__mro__:
         fix = f"give an instance, {value.__name__}(...)"
     else:
         fix = HOW_TO_MAKE.get(kind.__name__, f"give {name}(...)")
@@ -332,7 +347,7 @@ def _path(value: object) -> object:
 
 Number = Annotated[float, Strict(), BeforeValidator(_scalar), AfterValidator(_no_nan)]
 Integer = Annotated[int, Strict(), BeforeValidator(_scalar)]
-FilePath = Annotated[str | os.PathLike, PlainValidator(_path)]
+FilePath = Annotated[str | os.PathLike[str], PlainValidator(_path)]
 
 PLAIN: dict[object, object] = {
     Any: Any,

@@ -48,8 +48,9 @@ def nearest(value: object, names: Iterable[str]) -> str:
 
 
 def at_least(argument: str, value: object, minimum: int) -> int:
-    """`value`, if it is an integer that is not below `minimum`."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= minimum:
+    """Return `value`, if it is an integer that is not below `minimum`."""
+    # whole numbers of NumPy are registered as integers; truth values, which are, are none
+    if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= minimum:
         return int(value)
     raise InputError(
         argument,
@@ -71,7 +72,7 @@ def index(argument: str, value: int, size: int) -> int:
     )
 
 
-def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
+def ending(argument: str, value: os.PathLike[str], endings: Collection[str]) -> str:
     """Ending of a file name in small letters, without its dot, if it is one of `endings`."""
     _, suffix = os.path.splitext(value)
     name = suffix.lower().removeprefix(".")

@@ -1,13 +1,15 @@
 """Functions of time that a user wrote in plain Python, NumPy or torch."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from romkit.core.errors import InputError, one_line
 
 
-def at_time(function: Callable[[float], object], t: float, argument: str) -> object:
+def at_time(function: Callable[[Any], object], t: float | Tensor, argument: str) -> object:
     """The value of a user's function of time, which gets a number, or a scalar tensor if it is
     written in torch.
 

@@ -135,7 +135,7 @@ def text(value: object) -> str:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return value
+            return str(value)
     if isinstance(value, Mapping):
         return f"({pairs(value)})"
     return str(value)
@@ -143,6 +143,6 @@ def text(value: object) -> str:
 
 def listed(words: Iterable[object], most: int = 4) -> str:
     """Words with commas between, of many the first few."""
-    words = [str(word) for word in words]
-    text = ", ".join(words[:most])
-    return f"{text}, ..." if len(words) > most else text
+    texts = [str(word) for word in words]
+    text = ", ".join(texts[:most])
+    return f"{text}, ..." if len(texts) > most else text

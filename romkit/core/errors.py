@@ -6,6 +6,7 @@ import functools
 import sys
 import traceback
 import warnings
+from typing import Any
 
 
 class RomkitError(Exception):
@@ -20,7 +21,7 @@ class RomkitError(Exception):
         FileError
     """
 
-    def __reduce__(self) -> str | tuple:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         # so that it survives the way out of a process: attributes are the arguments
         arguments = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         if not arguments:

@@ -10,6 +10,7 @@ import tempfile
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -24,7 +25,7 @@ LEARNED = "learned.json"
 
 
 @contextlib.contextmanager
-def atomic(path: str | os.PathLike) -> Iterator[Path]:
+def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Temporary name in the folder of `path`; the content written there becomes `path` when the
     block ends.
 
@@ -92,7 +93,7 @@ def _unwritable(folder: Path, error: OSError) -> FileError:
     return FileError(folder, problem=problem, fix="check the path, its permissions and free space")
 
 
-def existing(path: str | os.PathLike) -> Path:
+def existing(path: str | os.PathLike[str]) -> Path:
     """`path`, with ~ expanded, if it is a file.
 
     Raises:
@@ -121,7 +122,7 @@ def reason(error: BaseException) -> str:
     return text
 
 
-def expanded(path: str | os.PathLike) -> Path:
+def expanded(path: str | os.PathLike[str]) -> Path:
     """Path with `~` expanded; unchanged if there is no home folder."""
     return Path(os.path.expanduser(path))
 
@@ -230,7 +231,7 @@ def read_list(file: Path) -> "Header":
     return facts
 
 
-def _facts(file: Path) -> "Header":
+def _facts(file: Path) -> dict[str, Any]:
     """Content of a list, without its own checksum.
 
     Raises:
@@ -285,7 +286,7 @@ def plain(what: str, header: Header) -> Header:
     return header
 
 
-def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) -> Path:
+def write(path: str | os.PathLike[str], what: str, header: Header, tensors: Tensors) -> Path:
     """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once
     it is complete.
 
@@ -419,5 +420,5 @@ def _sha256(header: Header, tensors: Tensors) -> str:
         # a tensor without numbers may have any strides
         if tensor.numel():
             numbers = tensor.contiguous().reshape(-1)
-            digest.update(numbers.view(torch.uint8).numpy())
+            digest.update(numbers.view(torch.uint8).numpy().data)
     return digest.hexdigest()

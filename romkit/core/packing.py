@@ -7,6 +7,7 @@ else is a plain value. No class is made that the reader does not list, and nothi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 import torch
 
@@ -47,8 +48,11 @@ def packed(value: object, classes: Classes, path: str = "") -> tuple[object, Ten
     return _packed_object(value, classes, path)
 
 
-def _packed_sequence(values: Sequence, classes: Classes, path: str) -> tuple[list, Tensors]:
-    headers, tensors = [], {}
+def _packed_sequence(
+    values: Sequence[Any], classes: Classes, path: str
+) -> tuple[list[Any], Tensors]:
+    headers: list[Any] = []
+    tensors: Tensors = {}
     for k, value in enumerate(values):
         header, tensors_of_value = packed(value, classes, f"{path}.{k}")
         headers.append(header)

@@ -4,7 +4,7 @@ dask cluster.
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from romkit.core import checks, runtime
 from romkit.core.errors import InputError, warn
@@ -44,7 +44,7 @@ def cut(number: int, executor: Pool | None) -> list[slice]:
 
 
 def mapped(
-    function: Callable[..., T], pieces: Sequence[tuple], executor: Pool | None, label: str
+    function: Callable[..., T], pieces: Sequence[tuple[Any, ...]], executor: Pool | None, label: str
 ) -> list[T]:
     """function(*piece) of each piece, in their order; a piece whose worker is lost is computed in
     this process.
@@ -67,12 +67,12 @@ def mapped(
         value, error = _result(function, piece, future)
         if error is not None:
             raise error
-        values.append(value)
+        values.append(cast("T", value))
     return values
 
 
 def _result(
-    function: Callable[..., T], piece: tuple, future: Any
+    function: Callable[..., T], piece: tuple[Any, ...], future: Any
 ) -> tuple[T | None, Exception | None]:
     """Value or error of a piece, which is computed here where its worker is lost."""
     try:
@@ -88,7 +88,7 @@ def _result(
         return _outcome(function, piece)
 
 
-def _submitted(executor: Pool, function: Callable, piece: tuple) -> Any:
+def _submitted(executor: Pool, function: Callable[..., Any], piece: tuple[Any, ...]) -> Any:
     """The future of a piece, or what the executor raised because it has broken down."""
     try:
         return executor.submit(_outcome, function, piece)
@@ -96,7 +96,9 @@ def _submitted(executor: Pool, function: Callable, piece: tuple) -> Any:
         return broken
 
 
-def _outcome(function: Callable[..., T], piece: tuple) -> tuple[T | None, Exception | None]:
+def _outcome(
+    function: Callable[..., T], piece: tuple[Any, ...]
+) -> tuple[T | None, Exception | None]:
     with runtime.bars(False):
         try:
             return function(*piece), None

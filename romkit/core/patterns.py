@@ -99,7 +99,7 @@ def _check_parameters(name: str | Path, path: str, parameters: Sequence[str]) ->
         )
 
 
-def _expression(path: str) -> re.Pattern:
+def _expression(path: str) -> re.Pattern[str]:
     """A pattern of names as a regular expression, with a group for each parameter."""
     expression = ""
     place = 0
@@ -119,7 +119,7 @@ def _piece(text: str) -> str:
     return "[^/]" if text == "?" else "[^/]*"
 
 
-def _numbers_in(path: str, pattern: re.Pattern, name: str | Path) -> tuple[float, ...]:
+def _numbers_in(path: str, pattern: re.Pattern[str], name: str | Path) -> tuple[float, ...]:
     """Values of the parameters in the name of a file.
 
     Raises:

@@ -15,7 +15,7 @@ def refused(expected: str, got: object, fix: str) -> InputError:
     return InputError("", expected=expected, got=checks.shown(got), fix=fix)
 
 
-def refusal(function: Callable, error: ValidationError) -> InputError:
+def refusal(function: Callable[..., Any], error: ValidationError) -> InputError:
     """The fault of a call in one line; the branches of a union are told together."""
     faults = error.errors(include_url=False)
     names = list(inspect.signature(function).parameters)
@@ -54,7 +54,7 @@ def _name_of(position: object, names: Sequence[str]) -> str:
     return str(position)
 
 
-def _unplaced_argument(function: Callable, argument: str) -> InputError:
+def _unplaced_argument(function: Callable[..., Any], argument: str) -> InputError:
     """An argument in a place that the function does not have, or has for a name alone."""
     parameters = inspect.signature(function).parameters
     placed = []
@@ -79,7 +79,7 @@ def _unplaced_argument(function: Callable, argument: str) -> InputError:
     )
 
 
-def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
+def _unknown_argument(function: Callable[..., Any], argument: str, names: list[str]) -> InputError:
     names = [name for name in names if name not in ("self", "cls")]
     takes = ", ".join(names) or "none"
     return InputError(

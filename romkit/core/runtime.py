@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import dask
 import torch
@@ -41,7 +41,7 @@ class Bar(tqdm):
     _open: ClassVar[list["weakref.ref[Bar]"]] = []
     """Bars that are shown, outer ones first."""
 
-    def __init__(self, items: Iterable | None = None, *, desc: str, **settings: object):
+    def __init__(self, items: Iterable[Any] | None = None, *, desc: str, **settings: object):
         self.outer = self._innermost()
         super().__init__(items, desc=desc, position=0, **settings)
         if self.disable:
@@ -84,10 +84,10 @@ def computed(label: str, *lazy: T) -> tuple[T, ...]:
     their own.
     """
     with TqdmCallback(tqdm_class=Bar, **_bar(label)):
-        return dask.compute(*lazy)
+        return dask.base.compute(*lazy)
 
 
-def _bar(label: str) -> dict[str, object]:
+def _bar(label: str) -> dict[str, Any]:
     settings = {
         "desc": label,
         "delay": 2,

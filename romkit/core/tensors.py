@@ -1,6 +1,6 @@
 """Tensors at the boundary: what counts as real numbers, and as times, masks and states."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -65,9 +65,7 @@ def _check_dense(argument: str, numbers: Tensor) -> None:
 
 def _as_tensor(argument: str, value: object) -> Tensor:
     """Real numbers of any kind as a tensor of any dtype."""
-    numbers = value
-    if not isinstance(value, Tensor):
-        numbers = _from_numpy(value)
+    numbers = value if isinstance(value, Tensor) else _from_numpy(value)
     if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
         raise _not_real(argument, value)
     return numbers
@@ -206,8 +204,9 @@ def same_shape(**tensors: Tensor) -> None:
 
 def divisor(size: Sized) -> Sized:
     """Sizes to divide by: 1 in place of zero, so that what does not change stays as it is."""
-    where = torch.where if isinstance(size, Tensor) else np.where
-    return where(size > 0, size, 1.0)
+    if isinstance(size, Tensor):
+        return torch.where(size > 0, size, 1.0)
+    return np.where(size > 0, size, 1.0)
 
 
 def alike(values: Array, others: Array) -> bool:
@@ -258,7 +257,7 @@ def _from_numpy(value: object) -> Tensor | None:
         return None
     if numbers.dtype.kind not in "iuf" or isinstance(value, str | bytes):
         return None
-    dtype = np.float64
+    dtype: np.dtype[Any] = np.dtype(np.float64)
     if numbers.dtype in (np.float16, np.float32):
         dtype = numbers.dtype
     return torch.from_numpy(np.array(numbers, dtype=dtype))
@@ -266,13 +265,11 @@ def _from_numpy(value: object) -> Tensor | None:
 
 def _without_mask(value: object) -> Array:
     """An array of NumPy, NaN where a mask says that nothing was measured."""
-    arrays = (value,)
-    if isinstance(value, list | tuple):
-        arrays = value
+    arrays = value if isinstance(value, list | tuple) else (value,)
     if not any(isinstance(array, np.ma.MaskedArray) for array in arrays):
         return np.asarray(value)
     # lists of masked arrays lose their masks in np.asarray
-    masked = value
+    masked: Any = value
     if isinstance(value, list | tuple):
         masked = np.ma.stack(value)
     dtype = np.result_type(masked.dtype, np.float16)

@@ -63,16 +63,16 @@ class Jet(NamedTuple):
     velocity: Tensor
     acceleration: Tensor
 
-    def __add__(self, other: "Jet") -> "Jet":
+    def __add__(self, other: "Jet") -> "Jet":  # type: ignore[override]  # a sum, no longer tuple
         return Jet(*(a + b for a, b in zip(self, other, strict=True)))
 
     def __sub__(self, other: "Jet") -> "Jet":
         return Jet(*(a - b for a, b in zip(self, other, strict=True)))
 
-    def __rmul__(self, constant: Tensor | float) -> "Jet":
+    def __rmul__(self, constant: Tensor | float) -> "Jet":  # type: ignore[override]
         return Jet(*(constant * derivative for derivative in self))
 
-    def __mul__(self, other: "Jet") -> "Jet":
+    def __mul__(self, other: "Jet") -> "Jet":  # type: ignore[override]
         (x, v, a), (y, w, b) = self, other
         velocity = v * y + x * w
         acceleration = a * y + 2 * v * w + x * b

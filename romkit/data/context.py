@@ -159,7 +159,7 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
             )
     parameters = [data[name] for name in names]
     if len({column.dims for column in parameters}) > 1:
-        parameters = xr.broadcast(*parameters)
+        parameters = list(xr.broadcast(*parameters))
     columns = []
     for column in parameters:
         column = column.transpose("trajectory", "time", ..., missing_dims="ignore")

@@ -1,7 +1,7 @@
 """Contexts as a user gives them, or as a dataset has them: values at constant parameters and over time."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -125,12 +125,13 @@ class Contexts(NamedTuple):
         values = by_full_names(values, names)
         if units:
             values = parameters_in_units(values, names, units)
-        moving = tuple(name for name, value in values.items() if varies(value))
+        functions = {name: value for name, value in values.items() if varies(value)}
+        moving = tuple(functions)
 
         def path(t: Tensor) -> Tensor:
             values_at_t = dict(values)
             for name in moving:
-                values_at_t[name] = at_time(values[name], t, name)
+                values_at_t[name] = at_time(functions[name], t, name)
             return torch.from_numpy(context_rows(names, values_at_t))  # (C, p)
 
         initial = path(times[0])
@@ -218,7 +219,7 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> Array:
     return rows
 
 
-def varies(value: object) -> bool:
+def varies(value: object) -> TypeGuard[Callable[[Any], object]]:
     """Whether this is a context that is a function of time."""
     return callable(value) and not isinstance(value, type)
 

@@ -29,7 +29,7 @@ def _states_in_units(
     argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
 ) -> xr.Dataset:
     factor, offset = _conversions(argument, data, sources, targets)
-    if factor is None:
+    if factor is None or offset is None:
         return data
     converted = {"state": data["state"] * factor + offset}
     # an offset, as of temperatures, has no rate

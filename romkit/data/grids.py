@@ -1,6 +1,7 @@
 """Variables in dimensions of their own, u(t, y, x) say, from data over `component`, and back."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -68,18 +69,18 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
         if gathered is not None:
             variables[kind] = gathered
     for name, values in _without(space, data.data_vars).items():
-        variables.setdefault(name, values)
+        variables.setdefault(str(name), values)
     coords = _without(space, data.coords) | {AXIS: list(layout.names)}
     attrs = data.attrs | {"layout": layout.to_json()}
     return xr.Dataset(variables, coords, attrs)
 
 
-def _without(dims: set, arrays: Mapping[Hashable, xr.DataArray]) -> dict[str, object]:
+def _without(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Hashable, Any]:
     """The variables that have none of these dimensions."""
-    variables = {}
+    variables: dict[Hashable, Any] = {}
     for name, values in arrays.items():
         if dims.isdisjoint(values.dims):
-            variables[str(name)] = values.variable
+            variables[name] = values.variable
     return variables
 
 
@@ -129,7 +130,7 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     if layout.is_plain:
         return data
     coords = _without({AXIS}, data.coords)
-    variables = {}
+    variables: dict[Hashable, xr.Variable] = {}
     for name, values in data.data_vars.items():
         if values.dims[-1:] == (AXIS,):
             split = _split(layout, str(name), values)
@@ -143,7 +144,7 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
 
 def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
     """A variable over components as the variables of a layout, with its name in front."""
-    split = layout.scatter(values.data, values.dims[:-1])
+    split = layout.scatter(values.data, [str(dim) for dim in values.dims[:-1]])
     if "level" in values.attrs:
         # the probability that an interval claims is needed to draw it
         for variable in split.data_vars.values():

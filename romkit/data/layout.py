@@ -7,8 +7,9 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -90,7 +91,7 @@ class Layout:
     """
 
     variables: tuple[Variable, ...]
-    coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    coords: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     runs: Names = ("trajectory",)
     time: str = "time"
     time_units: str = ""
@@ -107,13 +108,13 @@ class Layout:
         for name in names:
             check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
-        space = set()
+        space: set[Hashable] = set()
         for variable in variables:
             space.update(variable.dims)
         coords = {}
-        for name, coord in data.coords.items():
+        for key, coord in data.coords.items():
             if coord.dims and space.issuperset(coord.dims):
-                coords[str(name)] = _coordinate(coord)
+                coords[str(key)] = _coordinate(coord)
         return cls(variables, coords)
 
     @classmethod
@@ -204,7 +205,7 @@ class Layout:
             )
         array = in_unit("data", name, values, variable.units).transpose(*dims).data
         leading_shape = array.shape[: len(lead)]
-        flat = array.reshape(*leading_shape, math.prod(shape))
+        flat = array.reshape(*leading_shape, math.prod(variable.shape))
         if variable.mask:
             return flat[..., variable.cells]
         return flat
@@ -236,10 +237,9 @@ class Layout:
             array = _in_cells(values[..., components], variable)
             dims = (*lead, *variable.dims)
             variables[variable.name] = (dims, array, _about(variable))
-        labels = {}
+        labels: dict[str, Any] = {}
         for name, coord in self.coords.items():
-            dims = coord.get("dims", [name])
-            labels[name] = (dims, np.asarray(coord["values"]), coord["attrs"])
+            labels[name] = (coord.get("dims", [name]), np.asarray(coord["values"]), coord["attrs"])
         if coords is not None:
             labels |= coords
         return xr.Dataset(variables, labels)
@@ -460,7 +460,7 @@ def _mask(values: xr.DataArray, dims: Sequence[str]) -> str:
     return base64.b64encode(bits).decode()
 
 
-def _coordinate(coord: xr.DataArray) -> dict[str, object]:
+def _coordinate(coord: xr.DataArray) -> dict[str, Any]:
     plain = {}
     for name, value in coord.attrs.items():
         if isinstance(value, str | int | float):
@@ -482,7 +482,7 @@ def _names(variable: Variable, coords: Mapping[str, Mapping[str, object]]) -> li
     return names
 
 
-def _labels(dim: str, coords: Mapping[str, Mapping[str, object]]) -> list[str] | None:
+def _labels(dim: str, coords: Mapping[str, Mapping[str, Any]]) -> list[str] | None:
     """Labels along a dimension, None where its coordinate is none of text, or has one twice."""
     coord = coords.get(dim)
     if coord is None or coord.get("dims", [dim]) != [dim]:

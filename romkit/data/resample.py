@@ -1,7 +1,7 @@
 """Runs with times of their own at common ones."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -114,7 +114,7 @@ def resampled(
         _check_step(clocks, step)
     grid = _grid(times, step)  # (K,)
 
-    variables = {}
+    variables: dict[str, Any] = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
             courses = _interpolated(data, name, grid, longest)
@@ -127,10 +127,10 @@ def resampled(
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
 
 
-def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[object, object]:
+def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[Hashable, Any]:
     """Coordinates at the times of the grid; contexts that move are straight lines."""
     context = context_names(data)
-    coords = {"time": ("time", grid, data["time"].attrs)}
+    coords: dict[Hashable, Any] = {"time": ("time", grid, data["time"].attrs)}
     for name, coord in data.coords.items():
         if "time" not in coord.dims:
             coords[name] = coord
@@ -279,7 +279,7 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
         names.append("velocity")
     # values, and slopes where they are known
     curves = [data[name].transpose(*DIMS).values.astype(np.float64) for name in names]  # (C, T, n)
-    known = np.isfinite(curves).all(0)
+    known = np.logical_and.reduce([np.isfinite(curve) for curve in curves])  # (C, T, n)
     deviation, _ = _scales(curves[0])
     runs, _, n = known.shape
     values = np.full((runs, len(grid), n), np.nan)
@@ -327,7 +327,8 @@ def _curve(times: Array, values: Array, slopes: Array | None = None) -> Rule:
 
 def _inputs(data: xr.Dataset, times: Array, grid: Array) -> xr.DataArray:
     """Inputs at the times of the grid, held or straight lines as in the data, which say so."""
-    rule, between = np.interp, LINEAR
+    rule: Callable[[Array, Array, Array], Array] = np.interp
+    between = LINEAR
     if inputs_held(data):
         rule, between = _steps, HELD
     dims = (*DIMS[:2], "input")

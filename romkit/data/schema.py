@@ -4,6 +4,7 @@ checks of it.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -91,21 +92,21 @@ def make_dataset(
     check_own_names("context", [parameter.name for parameter in context])
     common = shared_unit(state_units, MIXED)
     unit_of_each = {"long_name": "unit of each state component"}
-    coords = {
+    coords: dict[str, Any] = {
         "time": ("time", times, {"units": time_units, "long_name": "time"}),
         "component": ("component", list(state_names), {"long_name": "state component"}),
         "component_units": ("component", list(state_units), unit_of_each),
     }
     # the declared range is that of training, whatever runs happen to be in the data
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
-        about = {"units": parameter.units, "long_name": parameter.long_name}
+        about: dict[str, object] = {"units": parameter.units, "long_name": parameter.long_name}
         about["training_range"] = [parameter.low, parameter.high]
         coords[parameter.name] = (DIMS[: column.ndim], column, about)
     described = {}
     for name, values in variables.items():
         described[name] = (DIMS, values, _describe(name, common, time_units))
     facts = {}
-    for key, value in plain("attrs", attrs).items():
+    for key, value in plain("attrs", dict(attrs)).items():
         if not isinstance(value, str | int | float):
             value = json.dumps(value)  # netCDF has neither lists of lists nor dictionaries
         facts[key] = value
@@ -171,7 +172,7 @@ def of_other_coordinates(
         names: of the r coordinates.
         units: of each.
     """
-    variables = {}
+    variables: dict[str, Any] = {}
     for name, array in values.items():
         about = dict(data[name].attrs)
         if name == "state":

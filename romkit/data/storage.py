@@ -9,8 +9,9 @@ damaged one.
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dask
 import numpy as np
@@ -25,7 +26,7 @@ from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, eng
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
 
-SEPARATORS = {"/": "\u2215", " ": "_"}
+SEPARATORS: dict[str, str | int | None] = {"/": "\u2215", " ": "_"}
 """Characters that stand in names for a slash, which separates groups, as in `speed (m/s)`, and for a blank, which
 separates names of coordinates.
 """
@@ -33,7 +34,7 @@ separates names of coordinates.
 OWN_NAMES = "own_names"
 """Attribute that has names with such characters as they were."""
 
-WITHOUT_NAMES = {"phony_dims": "access"}
+WITHOUT_NAMES: dict[str, Any] = {"phony_dims": "access"}
 """Setting of h5netcdf by which it reads arrays whose axes have no names."""
 
 WITHOUT_NAME = "phony_dim_"
@@ -176,7 +177,7 @@ def loaded(
     engine = engine_of(name, content)
     check_seal(name, content)
     try:
-        settings = {}
+        settings: dict[str, Any] = {}
         if engine == "h5netcdf":
             groups = checked_groups(name, source)
             settings = {"group": group_of(name, groups, group)} | WITHOUT_NAMES
@@ -245,10 +246,10 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
     """The dataset with numbers and lists of Python in place of NumPy's among its attributes, and its
     own names.
     """
-    for holder in (data, *data.variables.values()):
-        for key, value in holder.attrs.items():
+    for attributes in (data.attrs, *(values.attrs for values in data.variables.values())):
+        for key, value in attributes.items():
             if isinstance(value, Array | np.generic):
-                holder.attrs[key] = value.tolist()
+                attributes[key] = value.tolist()
     if OWN_NAMES not in data.attrs:
         return data
     names = json.loads(data.attrs.pop(OWN_NAMES))
@@ -271,7 +272,7 @@ def _storable(data: xr.Dataset) -> xr.Dataset:
 def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
     """Data whose names netCDF takes, with their own ones in an attribute."""
     names = {str(name): name for name in (*data.variables, *data.dims)}
-    stored = {}
+    stored: dict[Hashable, str] = {}
     for text, name in names.items():
         changed = text.translate(str.maketrans(SEPARATORS))
         if changed == text:
@@ -304,7 +305,7 @@ def _check_storable(argument: str, variable: xr.Variable) -> None:
         )
 
 
-def _plain_attributes(owner: str, attributes: Mapping) -> dict:
+def _plain_attributes(owner: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     plain = {}
     for key, value in attributes.items():
         plain[key] = _attribute(f"{owner}.attrs[{key!r}]", value)
@@ -335,11 +336,11 @@ def _attribute(argument: str, value: object) -> object:
     )
 
 
-def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:
+def _encoding(data: xr.Dataset) -> dict[Hashable, dict[str, object]]:
     """Checksums of numbers; no compression, which is six times slower for 15 %, nor fill values,
     which hide NaN.
     """
-    encoding = {}
+    encoding: dict[Hashable, dict[str, object]] = {}
     for name, variable in data.variables.items():
         encoding[name] = {"_FillValue": None}
         # HDF5 checks chunks, and what is empty or a single number has none

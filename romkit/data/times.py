@@ -93,9 +93,9 @@ def pieces(observed: Mask) -> list[slice]:
         >>> romkit.data.times.pieces(np.array([True, True, False, True, True, True]))
         [slice(0, 2, None), slice(3, 6, None)]
     """
-    observed = np.asarray(observed)
-    _check_one_axis("observed", observed)
-    padded = np.concatenate([[False], observed, [False]])
+    is_there = np.asarray(observed)
+    _check_one_axis("observed", is_there)
+    padded = np.concatenate([[False], is_there, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1])
     # a stretch begins at one edge and ends at the next
     return [slice(*ends) for ends in edges.reshape(-1, 2).tolist()]

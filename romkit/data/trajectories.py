@@ -298,7 +298,7 @@ class Trajectories:
 
 def _check_complete(states: Sequence[Tensor]) -> None:
     """Raise where the start of a trajectory has missing values."""
-    is_complete = torch.cat(states, dim=-1).isfinite().all(-1)
+    is_complete = torch.cat(list(states), dim=-1).isfinite().all(-1)
     missing = torch.nonzero(~is_complete).flatten().tolist()
     if not missing:
         return

@@ -153,7 +153,7 @@ def _factors_of(product: str) -> list[str]:
 def is_unit(text: str) -> bool:
     """Whether text is a product of units that are known by name, with their usual prefixes."""
     powers = factors(text)
-    return bool(powers) and all(_is_known(name) for name in powers)
+    return powers is not None and len(powers) > 0 and all(_is_known(name) for name in powers)
 
 
 def _is_known(name: str) -> bool:
@@ -214,7 +214,7 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
 
 
 @cache  # reading all definitions takes a tenth of a second
-def _registry() -> "pint.UnitRegistry":
+def _registry() -> "pint.UnitRegistry[float]":
     """Units that pint defines, and none that the user has added to a registry."""
     import pint
 

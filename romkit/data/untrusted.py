@@ -8,9 +8,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from romkit.core.errors import FileError
 from romkit.core.files import reason
+
+if TYPE_CHECKING:
+    import h5py
 
 SEAL = b"\nromkit sha256 "
 ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
@@ -116,7 +120,7 @@ def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:
     return groups
 
 
-def _own_member(name: object, group: object, key: str, path: str) -> object:
+def _own_member(name: object, group: "h5py.Group", key: str, path: str) -> object:
     """A member of a group, None of a soft link; FileError where its numbers lie in another file."""
     import h5py
 

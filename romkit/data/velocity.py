@@ -3,9 +3,10 @@ samples.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core import checks
@@ -160,8 +161,9 @@ def _differentiator(
     longest = max(piece.stop - piece.start for _, piece in stretches(is_complete))
     if method == "gradient" or not is_even or longest < WINDOWS[0]:
         return _central_differences, "gradient (central differences)", 2
-    best = unchecked(smoothest)(_in_common_scale(x, layout), is_complete)
-    return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
+    best = unchecked(smoothest)(_in_common_scale(x, layout), torch.from_numpy(is_complete))
+    rule = cast("Differentiate", best)  # a named tuple that can be called
+    return rule, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 
 def _central_differences(x: Array, t: Array) -> Array:
@@ -206,15 +208,15 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
         >>> window > romkit.data.velocity.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
         True
     """
-    whole = np.asarray(whole)
-    if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
+    is_whole = np.asarray(whole)
+    if x.ndim != 3 or is_whole.shape != x.shape[:2] or not is_whole.any():
         raise InputError(
             "x, whole",
             expected="(C, T, n) with (C, T) samples, some complete",
-            got=f"shapes {x.shape} and {whole.shape}",
+            got=f"shapes {x.shape} and {is_whole.shape}",
             fix="match the axes",
         )
-    runs = [x[place] for place in stretches(whole)]
+    runs = [x[place] for place in stretches(is_whole)]
     lengths = sorted(map(len, runs))
     typical = lengths[len(lengths) // 2]
     return min(_candidates(typical), key=lambda smoothing: _left_out_error(runs, smoothing))

@@ -5,6 +5,7 @@ steps ran with 2.11.0. Options of Inductor change from version to version, and a
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,6 +78,8 @@ def shapes_of(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [fake.from_tensor(tensor) for tensor in tensors]
 
 
-def compile_graph(graph: torch.fx.GraphModule, examples: list, options: dict) -> object:
+def compile_graph(
+    graph: torch.fx.GraphModule, examples: list[Any], options: dict[str, Any]
+) -> object:
     """A graph of ATen operations compiled by Inductor."""
     return torch._inductor.compile(graph, examples, options=options)

@@ -9,6 +9,7 @@ import math
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -120,7 +121,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
         raise Unavailable(f"no NVRTC ({reason}); torch for CUDA brings it on Linux") from error
 
 
-def _result(answer: tuple) -> object:
+def _result(answer: tuple[Any, ...]) -> object:
     """Result of a call to CUDA, without its code."""
     code, *results = answer
     if code:

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,7 +94,7 @@ OWN = {
 
 
 @functools.cache
-def decompositions() -> dict[Callable, Callable]:
+def decompositions() -> dict[Callable[..., Any], Callable[..., Any]]:
     """All decompositions, by overload."""
     aten = torch.ops.aten
     table = dict(get_decompositions([getattr(aten, name) for name in DECOMPOSED]))

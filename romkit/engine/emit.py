@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class ConstantPools:
         self._members, self.dtype = members, dtype
         self._pools: dict[str, list[tuple[Tensor, Tensor | None]]] = {"C": [], "M": []}
         self._sizes = {"C": 0, "M": 0}
-        self._offsets: dict[tuple, int] = {}
+        self._offsets: dict[tuple[Any, ...], int] = {}
 
     def place(self, tensor: Tensor, elements: Tensor, count: int) -> tuple[str, Tensor]:
         """The pool that keeps the elements of a tensor, and (K,) their places in it.
@@ -88,7 +89,7 @@ class ConstantPools:
         """Length of a row of M."""
         return self._sizes["M"] + 1
 
-    def _store(self, pool: str, key: tuple, tensor: Tensor, taken: Tensor | None) -> int:
+    def _store(self, pool: str, key: tuple[Any, ...], tensor: Tensor, taken: Tensor | None) -> int:
         if (pool, *key) not in self._offsets:
             self._offsets[pool, *key] = self._sizes[pool]
             self._pools[pool].append((tensor, taken))
@@ -134,7 +135,7 @@ def _without_unread(text: str, keep: Collection[str]) -> tuple[str, set[str]]:
         if mentions[name] == 1 and name not in keep:
             unread.add(name)
 
-    def kept(match: re.Match) -> str:
+    def kept(match: re.Match[str]) -> str:
         return "" if match[1] in unread else match[0]
 
     return store.sub(kept, text), unread

@@ -6,7 +6,7 @@ same every time.
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -214,7 +214,11 @@ class _Counted(DispatchMode):
         self.calls, self.numbers = 0, 0
 
     def __torch_dispatch__(
-        self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        self,
+        op: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> object:
         # calls of a mode on derivatives without memory, of what does not move, end the interpreter
         args = tree_map(_in_memory, args)

@@ -15,7 +15,7 @@ notice.
 import functools
 import operator
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,9 +32,9 @@ class Call(NamedTuple):
     inputs.
     """
 
-    op: Callable
-    args: tuple
-    kwargs: dict
+    op: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     outputs: list[Tensor]
 
     @property
@@ -301,7 +301,11 @@ class _Recorder(DispatchMode):
         self._device, self._keep, self._differentiable = device, keep, differentiable
 
     def __torch_dispatch__(
-        self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        self,
+        op: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> object:
         kwargs = kwargs or {}
         with self:  # in inference mode composite operations such as mT arrive whole
@@ -322,7 +326,7 @@ class _Recorder(DispatchMode):
             return op(*args, **kwargs)
         return self._recorded(op, args, kwargs, tensors)
 
-    def _check(self, op: Callable, tensors: Sequence[Tensor]) -> None:
+    def _check(self, op: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
         """Raise where a call must not be recorded, whatever it is."""
         if torch.Tag.nondeterministic_seeded in op.tags:
             raise Unsupported(f"it draws random numbers ({op})")
@@ -330,7 +334,13 @@ class _Recorder(DispatchMode):
             how = "torch.no_grad() switches them off"
             raise Unsupported(f"gradients flow through its parameters ({how})")
 
-    def _recorded(self, op: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]) -> object:
+    def _recorded(
+        self,
+        op: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Tensor],
+    ) -> object:
         """Results of a call on meta tensors, which is kept."""
         args, kwargs = tree_map(self._real_device, (args, kwargs))
         output = _shaped(op, args, kwargs, tensors)
@@ -361,7 +371,9 @@ class _Recorder(DispatchMode):
         return self._device if isinstance(leaf, torch.device) and leaf.type == "meta" else leaf
 
 
-def _shaped(op: Callable, args: tuple, kwargs: dict, tensors: Sequence[Tensor]) -> Tensor | None:
+def _shaped(
+    op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[Tensor]
+) -> Tensor | None:
     """Result on the meta device of a call that works entry by entry, or that joins or multiplies
     tensors of one precision; None of others.
 
@@ -413,7 +425,7 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
 _JOINED = {"stack": _stacked_shape, "cat": _joined_shape}
 
 
-def _gives_tensors(op: Callable) -> bool:
+def _gives_tensors(op: Callable[..., Any]) -> bool:
     """Whether any result of an operation is a tensor."""
     return any("Tensor" in str(value.type) for value in op._schema.returns)
 

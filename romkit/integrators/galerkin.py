@@ -49,7 +49,7 @@ class Galerkin(LatentField):
 
     needs = "decoder"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_speed(self.speed)
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
@@ -123,7 +123,7 @@ class PetrovGalerkin(LatentField):
 
     speed: Speed | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_speed(self.speed)
 
     def latent_rate(self, problem: Problem) -> LatentRate:

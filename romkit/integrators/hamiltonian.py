@@ -9,9 +9,10 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Pair
+from romkit.core.types import Dual, Field, Pair
 from romkit.integrators.base import LatentDynamics, traced, tracing_pays
 from romkit.integrators.galerkin import Galerkin
+from romkit.projections import Operator
 from romkit.solvers import ImplicitMidpoint, Solution, Solver, checked_step
 from romkit.systems.problem import Parts, Problem
 
@@ -90,8 +91,8 @@ class Hamiltonian(LatentDynamics):
             columns = torch.stack([v, acceleration], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
             column = columns[..., :1]
-            _, changing = torch.func.jvp(  # Ṁ q̇
-                lambda q: problem.metric(q, column), (q,), (v,)
+            _, changing = Dual(  # Ṁ q̇
+                *torch.func.jvp(lambda q: problem.metric(q, column), (q,), (v,))
             )
             total_force = force + changing.squeeze(-1)
             along_manifold = matvec(J.mT, total_force)
@@ -134,7 +135,8 @@ def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> Pair:
     """The coordinates in a latent state, and what is behind them, each (..., m)."""
     m = problem.path.at(t).latent_dim
     checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")
-    return w.chunk(2, dim=-1)
+    coordinates, behind = w.chunk(2, dim=-1)
+    return coordinates, behind
 
 
 def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:
@@ -143,7 +145,7 @@ def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:
     return J.mT @ problem.metric(q, J)
 
 
-def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
+def _curvature_force(P: Operator, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
     """J̇ᵀ p (..., m): D²φ(ż, eᵢ) from D²φ(ż + eᵢ, ż + eᵢ) and D²φ(ż - eᵢ, ż - eᵢ)."""
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
     z = z.unsqueeze(-2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair, TensorMap
+from romkit.core.types import Dual, Pair, TensorMap
 from romkit.integrators.base import least_squares
 from romkit.integrators.region import Region
 from romkit.solvers.fixed import Rule, with_step
@@ -113,5 +113,5 @@ def _along_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
     directions = J.mT.contiguous()
-    values, columns = torch.func.jvp(function, (points,), (directions,))
+    values, columns = Dual(*torch.func.jvp(function, (points,), (directions,)))
     return values[..., 0, :], columns.mT

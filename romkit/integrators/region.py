@@ -150,5 +150,5 @@ def _reach(points: Tensor, run: Tensor, factor: float = 3.0, least: float = 0.2)
     for k in runs:
         of_run = to_other_runs[..., run == k]
         between.append(of_run.amin(-1))
-    between = torch.stack(between, dim=-1)
-    return torch.maximum(reach, between.quantile(0.95, dim=-1))
+    typical = torch.stack(between, dim=-1).quantile(0.95, dim=-1)
+    return torch.maximum(reach, typical)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -82,12 +82,12 @@ class Chebyshev(Library):
             columns.append([sympy.chebyshevt(k, warped) for k in degrees])
         return self._products(columns, sympy.S.One)
 
-    def _products(self, columns: list[list], one: object) -> list:
+    def _products(self, columns: list[list[Any]], one: object) -> list[Any]:
         """Products up to the total degree, of polynomials of one variable each."""
         powers = total_degree(len(columns), self.degree)
         return [_product(columns, degrees, one) for degrees in powers]
 
-    def _with_poles(self, variables: Sequence) -> list[tuple]:
+    def _with_poles(self, variables: Sequence[Any]) -> list[tuple[Any, ...]]:
         poles = self.poles
         if not poles:
             poles = (0.0,) * len(variables)
@@ -133,7 +133,7 @@ def _name(symbols: Sequence[str], powers: Sequence[int]) -> str:
     return " ".join(factors) if factors else CONSTANT
 
 
-def _product(columns: list[list], powers: tuple[int, ...], one: object) -> object:
+def _product(columns: list[list[Any]], powers: tuple[int, ...], one: object) -> object:
     """Product of the polynomials of these degrees, of one variable each."""
     factors = [column[k] for column, k in zip(columns, powers, strict=True) if k > 0]
     if not factors:

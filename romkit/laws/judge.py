@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -271,7 +271,7 @@ def _box(w: Tensor) -> tuple[Tensor, Tensor]:
     return mean, distance.amax((-3, -2), keepdim=True)
 
 
-def _integrated(field: Callable, start: Tensor, times: Tensor, tau: float) -> Tensor:
+def _integrated(field: Callable[..., Any], start: Tensor, times: Tensor, tau: float) -> Tensor:
     """States (..., k, T, d) of a field, by at least `FINE` steps in τ."""
     step = tau / FINE
     if len(times) > 1:
@@ -280,7 +280,7 @@ def _integrated(field: Callable, start: Tensor, times: Tensor, tau: float) -> Te
         return RK4(step)(field, start.contiguous(), times, engine="torch").states
 
 
-def _moving_field(law: LearnedField, times: Tensor, forcing: Forcing) -> Callable:
+def _moving_field(law: LearnedField, times: Tensor, forcing: Forcing) -> Callable[..., Any]:
     """Field of a law along contexts that move, with the motion of their latents."""
     at = course(times, forcing.context.movedim(-2, 0), forcing.held)
     beside = interpolated(times, forcing.drift.movedim(-2, 0))

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -211,7 +211,7 @@ class Combined(Library):
     """Terms made of those of other libraries, in the same way of names, values and symbols."""
 
     @abc.abstractmethod
-    def combined(self, terms: Callable[[Library], list]) -> list:
+    def combined(self, terms: Callable[[Library], list[Any]]) -> list[Any]:
         """The terms, from the terms that each library has by a function."""
 
     def names(self, variables: Sequence[str]) -> list[str]:
@@ -231,7 +231,7 @@ class Sum(Combined):
     first: Library
     second: Library
 
-    def combined(self, terms: Callable[[Library], list]) -> list:
+    def combined(self, terms: Callable[[Library], list[Any]]) -> list[Any]:
         return terms(self.first) + terms(self.second)
 
 
@@ -242,7 +242,7 @@ class Product(Combined):
     first: Library
     second: Library
 
-    def combined(self, terms: Callable[[Library], list]) -> list:
+    def combined(self, terms: Callable[[Library], list[Any]]) -> list[Any]:
         return [a * b for a, b in itertools.product(terms(self.first), terms(self.second))]
 
     def names(self, variables: Sequence[str]) -> list[str]:
@@ -257,7 +257,7 @@ class Subset(Combined):
     library: Library
     keep: tuple[int, ...]
 
-    def combined(self, terms: Callable[[Library], list]) -> list:
+    def combined(self, terms: Callable[[Library], list[Any]]) -> list[Any]:
         candidates = terms(self.library)
         return [candidates[k] for k in self.keep]
 

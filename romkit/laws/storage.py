@@ -50,7 +50,7 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
     return {"law": header}, tensors
 
 
-def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> LearnedField:
+def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> LearnedField:
     """The law of a file, on the CPU.
 
     Raises:

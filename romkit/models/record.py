@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import dask.array as da
 import torch
@@ -45,8 +46,8 @@ def labelled(
 
 def _variables(
     projection: Projection, solution: Solution, decoded: Sequence[Array | da.Array]
-) -> dict[str, tuple]:
-    lead = ("trajectory",)
+) -> dict[str, tuple[Any, ...]]:
+    lead: tuple[str, ...] = ("trajectory",)
     if projection.seeds is not None:
         lead = ("seed", *lead)
     full = (*lead, "time", "component")
@@ -68,7 +69,7 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
     """Coordinates of a run: its times and contexts, and components with their deviations."""
     time_attrs = {"long_name": "time", "units": frame.units.time}
     std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
-    coords = {
+    coords: dict[str, object] = {
         "time": ("time", times.numpy(), time_attrs),
         "component": list(frame.state_names),
         "state_std": ("component", frame.state_std.numpy(), std_attrs),

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -198,7 +199,7 @@ def animate(
 
     which = _which(data, variable, trajectory)
 
-    def draw(k: int) -> list:
+    def draw(k: int) -> list[Any]:
         for image, values in zip(images, shown.data_vars.values(), strict=True):
             down, across = style.space(values)
             snapshot = values.isel(time=k).transpose(down, across)

@@ -1,7 +1,7 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -61,7 +61,7 @@ def style() -> object:
 
 def panels(
     rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
-) -> tuple:
+) -> tuple[Any, ...]:
     """Figure with a grid (rows, columns) of panels, each of this size in inches."""
     full_width = max(3.4, width * columns)
     full_height = max(2.4, height * rows + 0.3)

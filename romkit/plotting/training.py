@@ -1,6 +1,7 @@
 """Losses of a training."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -54,7 +55,7 @@ def plot_training(model: Projection) -> Figure:
     return figure
 
 
-def _draw_losses(axes: Axes, report: Mapping, width: float, *, labelled: bool) -> None:
+def _draw_losses(axes: Axes, report: Mapping[str, Any], width: float, *, labelled: bool) -> None:
     """Draw the losses of one seed; one seed is enough for the legend."""
     training, held_out, kept = "training", "held out", "kept"
     if not labelled:

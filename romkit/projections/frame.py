@@ -91,6 +91,13 @@ class Frame(nn.Module):
         (6, torch.Size([10, 6]))
     """
 
+    state_shift: Tensor
+    state_scale: Tensor
+    state_std: Tensor
+    context_shift: Tensor
+    context_scale: Tensor
+    coordinate_std: Tensor
+
     def __init__(
         self,
         system: str,

@@ -1,6 +1,7 @@
 """States and latents in arrays and datasets with labels."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import xarray as xr
 
@@ -74,7 +75,7 @@ def _plain_states(
 
 
 def labelled_like(
-    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
+    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict[str, Any]
 ) -> xr.DataArray | xr.Dataset:
     """States of romkit's schema with the labels of those that were given."""
     labels = dict(coords)

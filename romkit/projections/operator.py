@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -52,7 +52,7 @@ class PolynomialMaps(NamedTuple):
     monomials: Monomials
     rows: Tensor
     test: Tensor
-    decoder: tuple[Callable, Callable]
+    decoder: tuple[Callable[..., Any], Callable[..., Any]]
 
 
 class Operator:
@@ -304,7 +304,11 @@ class Operator:
         return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
 
     def _scattered(
-        self, given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
+        self,
+        given: xr.DataArray | xr.Dataset,
+        values: object,
+        lead: list[str],
+        coords: dict[str, Any],
     ) -> xr.DataArray | xr.Dataset:
         """States as variables of the layout: one where an array of states was given."""
         layout = self._frame.fields

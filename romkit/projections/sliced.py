@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ class Sliced(Projection):
         *,
         method: str,
         settings: dict[str, object],
-        wave: dict,
+        wave: dict[str, Any],
     ):
         super().__init__(frame, {"method": method, "settings": settings, "wave": wave})
         self.wave = Wave(**(wave | {"units": tuple(wave["units"])}))

@@ -168,7 +168,7 @@ def pretrained() -> Names:
     return tuple(sorted(file.stem for file in PRETRAINED.glob("*.safetensors")))
 
 
-def find(path: str | os.PathLike) -> Path:
+def find(path: str | os.PathLike[str]) -> Path:
     """The file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
     if (expanded(path) / LEARNED).is_file():
@@ -283,7 +283,7 @@ def _is_column_major(tensor: torch.Tensor) -> bool:
     return tensor.mT.is_contiguous()
 
 
-def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Projection:
+def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Projection:
     """The projection of a file, on the CPU and in the precision that it was saved in.
 
     Raises:

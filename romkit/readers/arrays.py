@@ -1,7 +1,7 @@
 """Arrays in the schema of romkit, and runs at common times."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, cast
 
 import numpy as np
 import xarray as xr
@@ -111,12 +111,12 @@ def from_arrays(
     for name, arrays in runs.items():
         values = _padded(arrays, places, len(clock))  # (C, T, k)
         variables[SCHEMA.get(name, name)] = (DIMS_OF.get(name, DIMS), values)
-    coords = {"time": clock, **_labels(runs, names)}
+    coords: dict[str, object] = {"time": clock, **_labels(runs, names)}
     if context is None:
         context = {}
     check_own_names("context", context)
-    for name, values in context.items():
-        coords[name] = ("trajectory", _parameter(name, values, len(clocks)))
+    for name, numbers in context.items():
+        coords[name] = ("trajectory", _parameter(name, numbers, len(clocks)))
     return describe(xr.Dataset(variables, coords), context=tuple(context))
 
 
@@ -131,7 +131,7 @@ def _runs_by_name(
     for name, values in (("states", states), ("velocity", velocity), ("control", control)):
         if values is None:
             continue
-        runs[name] = _runs_of(name, [values] if is_single else values)
+        runs[name] = _runs_of(name, [cast("Array", values)] if is_single else values)
     return runs
 
 
@@ -215,8 +215,7 @@ def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> li
     Raises:
         InputError: they do not increase, or are not as many as the states.
     """
-    axes = times.ndim if isinstance(times, Array) else 2
-    if axes < 2:
+    if isinstance(times, Array) and times.ndim < 2:
         common = _common_times(times, max(lengths))
         return [common[:length] for length in lengths]
     runs = [tensors.times("times", run).double().numpy() for run in times]

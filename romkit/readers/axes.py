@@ -1,6 +1,6 @@
 """Axes of HDF5 files that are not netCDF, whose arrays have no names of dimensions."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 import xarray as xr
@@ -48,8 +48,7 @@ def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr
     for key, variable in data.variables.items():
         if key == time:
             continue
-        dims = names.get(str(key), variable.dims)
-        variables[key] = (dims, variable.data, variable.attrs)
+        variables[key] = (names.get(str(key), variable.dims), variable.data, variable.attrs)
     dim = _name_of_time(time)
     clock = (dim, nameless[time].values, nameless[time].attrs)
     named = xr.Dataset(variables, {dim: clock}, data.attrs)
@@ -103,11 +102,13 @@ def _warn_of_squares(name: object, variables: Mapping[str, xr.Variable], time: s
             )
 
 
-def _names_of_axes(variables: Mapping[str, xr.Variable], time: str) -> dict[str, tuple[str, ...]]:
+def _names_of_axes(
+    variables: Mapping[str, xr.Variable], time: str
+) -> dict[str, tuple[Hashable, ...]]:
     """Names of the axes of each array but that of the times."""
     length = variables[time].size
     lengths: dict[str, int] = {}
-    names = {}
+    names: dict[str, tuple[Hashable, ...]] = {}
     for key, variable in variables.items():
         if key == time:
             continue

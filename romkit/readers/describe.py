@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -148,7 +150,7 @@ def _dataset(
 ) -> tuple[xr.Dataset, Declared, list[str]]:
     """The data as a dataset, roles that are known by now, and sentences for warnings."""
     if isinstance(data, xr.DataArray):
-        return data.to_dataset(name=str(data.name or "state")), declared, []
+        return data.to_dataset(name="state" if data.name is None else str(data.name)), declared, []
     if isinstance(data, xr.Dataset):
         return data, declared, []
     declared = declared.in_full([*data.columns, *data.index.names])
@@ -205,7 +207,7 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     time_units = unit_of(data["time"])
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
     coords, about = _labels(data, layout)
-    variables = {"state": (DIMS, layout.gather(data, LEAD), about)}
+    variables: dict[str, tuple[Any, ...]] = {"state": (DIMS, layout.gather(data, LEAD), about)}
     for rate, names in roles.rates.items():
         variables[rate] = (DIMS, _gathered_like(data, layout, names, rate))
     if roles.controls:
@@ -220,7 +222,7 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     return described.assign_coords(labels)
 
 
-def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[str, str]]:
+def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
     """Coordinates of time and components, and attributes of the state: its unit."""
     time = data["time"]
     times = time.values.astype(np.float64)
@@ -239,7 +241,9 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[st
     return coords, about
 
 
-def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> Array:
+def _gathered_like(
+    data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str
+) -> Array | da.Array:
     """Rates (trajectories, times, n) in the order of the components of the states.
 
     Raises:
@@ -257,7 +261,7 @@ def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate:
     return replace(layout, variables=tuple(like)).gather(data, LEAD)
 
 
-def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
+def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The coordinate of the inputs and their values (trajectories, times, q)."""
     layout = Layout.of(data, names, LEAD)
     # an input that is never known is refused later, and must not be left out as land is

@@ -149,10 +149,8 @@ def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
     candidates = [name for name in names if name not in numbers_of_runs]
     if described.sizes["trajectory"] == 1:
         return tuple(candidates), []
-    varying, constant = [], []
-    for name in candidates:
-        names = constant if _is_constant(described[name]) else varying
-        names.append(name)
+    constant = [name for name in candidates if _is_constant(described[name])]
+    varying = [name for name in candidates if name not in constant]
     guesses = []
     if varying and not is_declared(described):
         how = f"name it, context={varying}, or none, context=[]"

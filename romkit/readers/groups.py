@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -21,7 +22,7 @@ RUN = "run"
 
 
 def joined_groups(
-    path: Path, groups: Mapping[str, bool], settings: Mapping[str, object]
+    path: Path, groups: Mapping[str, bool], settings: Mapping[str, Any]
 ) -> xr.Dataset | None:
     """Join runs in groups that lie beside each other and hold the same variables, in memory.
 
@@ -61,7 +62,7 @@ def joined_groups(
     return combined(places, sources, RUN).assign_coords({RUN: names})
 
 
-def _read(path: Path, group: str, settings: Mapping[str, object]) -> xr.Dataset:
+def _read(path: Path, group: str, settings: Mapping[str, Any]) -> xr.Dataset:
     """A group in memory."""
     try:
         with xr.open_dataset(path, group=group, decode_times=False, **settings) as data:

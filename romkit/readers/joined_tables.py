@@ -64,15 +64,15 @@ def _with_own_runs(
     names = []
     for table in tables:
         columns = columns_of_runs(map(str, table.columns))
-        names.append(columns[0] if columns else None)
-    if set(names) == {None}:
+        names.append(columns[0] if columns else "")
+    if set(names) == {""}:
         return [table.assign(run=k) for k, table in enumerate(tables)]
     name = names[0]
     for path, other in zip(paths, names, strict=True):
         if other != name:
             raise FileError(
                 path,
-                problem=f"has runs called {other}, {paths[0]} has {name}",
+                problem=f"has runs called {other or 'nothing'}, {paths[0]} has {name or 'none'}",
                 fix="name the column of runs alike in all files, or drop it",
             )
     numbers = [set(table[name]) for table in tables]

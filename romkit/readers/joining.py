@@ -1,8 +1,9 @@
 """Datasets of several files or groups as one, on one grid and clock."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -53,9 +54,10 @@ def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
     if len(sources) == 1 and (along is None or along in sources[0].dims):
         return sources[0]
     if along is None:
-        return xr.combine_by_coords(sources, combine_attrs="drop_conflicts")
+        joined = xr.combine_by_coords(sources, combine_attrs="drop_conflicts")
+        return joined if isinstance(joined, xr.Dataset) else joined.to_dataset()
     # variables of all files get a new dimension; along one of theirs, only those that have it
-    rules = {"data_vars": "minimal", "coords": "minimal", "compat": "equals"}
+    rules: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal", "compat": "equals"}
     if all(along not in source.dims for source in sources):
         rules = {"data_vars": "all", "coords": "different", "compat": "no_conflicts"}
     return xr.combine_nested(
@@ -76,7 +78,7 @@ def check_units(paths: Sequence[Path | str], sources: Sequence[xr.Dataset]) -> N
         for name, variable in source.variables.items():
             # files of a simulation may count from dates of their own
             unit = without_origin(unit_of(variable))
-            wanted = known.setdefault(name, unit)
+            wanted = known.setdefault(str(name), unit)
             if unit != wanted:
                 own = unit or "no unit"
                 first = wanted or "none"
@@ -108,7 +110,7 @@ def with_parameter(
                 problem=f"has a {name} of its own, which is not {value:g} as in its name",
                 fix="give another name in braces",
             )
-        coordinate = value
+        coordinate: object = value
         if along in source.dims:
             coordinate = (along, np.full(source.sizes[along], value))
         plain = source.drop_vars(name, errors="ignore").drop_attrs(deep=False)
@@ -156,7 +158,7 @@ def _with_attributes_as_coordinates(
 
 def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
     """Values, by file, of the attributes that differ between files, numbers where they are."""
-    taken = set(RESERVED)
+    taken: set[Hashable] = set(RESERVED)
     names: dict[object, None] = {}
     for source in sources:
         taken.update(source.variables)
@@ -171,7 +173,7 @@ def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
     return differing
 
 
-def _as_column(values: Sequence[object]) -> Array:
+def _as_column(values: Sequence[Any]) -> Array:
     """Numbers, also those that were written as text, NaN where missing; else text."""
     # "Re" is as often text as a number; a missing one must not make the others text
     with contextlib.suppress(TypeError, ValueError):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import xarray as xr
 
@@ -64,7 +65,9 @@ def columns_of_runs(columns: Iterable[str]) -> list[str]:
     return usual + rarer
 
 
-def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None, list[str]]:
+def guessed_time(
+    facts: Mapping[str, tuple[bool, Mapping[str, Any]]],
+) -> tuple[str | None, list[str]]:
     """The name that is time's, None where there is none, and a warning where that is a guess.
 
     Args:
@@ -87,7 +90,7 @@ def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None,
     return None, []
 
 
-def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], ...]:
+def _candidates(facts: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> tuple[list[str], ...]:
     """Names that may be time's, by their own, by attributes, and by dates, surest first."""
     spelt_as_usual, usual, by_attributes, rarer, dates = [], [], [], [], []
     for name, (is_date, about) in facts.items():
@@ -115,14 +118,14 @@ def described(data: xr.Dataset) -> dict[str, str]:
             for word in _named_by(variable, key):
                 if word in data.variables and word != name:
                     descriptions[word] = f"{key} of {name}"
-    for name, variable in data.data_vars.items():
+    for name, values in data.data_vars.items():
         if name in descriptions:
             continue
         owner = _owner_of_bounds(data, str(name))
         if owner:
             descriptions[str(name)] = f"bounds of {owner}"
         # "sea_surface_height standard_error": a name, and what about it
-        standard_name = str(variable.attrs.get("standard_name", ""))
+        standard_name = str(values.attrs.get("standard_name", ""))
         if standard_name.endswith(MODIFIERS):
             descriptions[str(name)] = standard_name
     return descriptions

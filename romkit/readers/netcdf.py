@@ -1,6 +1,7 @@
 """netCDF and other HDF5 files, as chunks of dask; a group for each run, and axes without names."""
 
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -35,7 +36,7 @@ def read(path: Path) -> xr.Dataset:
     with existing(path).open("rb") as stream:
         engine = engine_of(path, stream.read(4))
     check_seal_of_file(path)
-    settings: dict[str, object] = {"engine": engine}
+    settings: dict[str, Any] = {"engine": engine}
     try:
         if engine == "h5netcdf":
             groups = checked_groups(path, path)

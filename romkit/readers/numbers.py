@@ -71,7 +71,7 @@ def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     is_complex = [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]
     for name in is_complex:
         fields = {f"{name}_real": data[name].real, f"{name}_imag": data[name].imag}
-        data = data.drop_vars(name).assign(fields)
+        data = data.drop_vars([name]).assign(fields)
         notes.append(f"{name} is complex; its parts {' and '.join(fields)} are variables")
     return data, notes
 

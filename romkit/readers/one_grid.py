@@ -49,7 +49,7 @@ def _grid(source: xr.Dataset, along: str | None) -> dict[str, xr.Variable]:
     for name, coord in source.coords.items():
         is_of_places = name in source.xindexes or (name in PLACES and coord.ndim > 0)
         if is_of_places and moving.isdisjoint(coord.dims):
-            grid[name] = coord.variable
+            grid[str(name)] = coord.variable
     return grid
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -171,8 +172,8 @@ def _field(file: Path) -> xr.Dataset:
     if size == 1:
         return xr.Dataset({file.name: (("time", "probe"), values[..., 0])}, coords)
     direction, labels = direction_of(size)
-    coords[direction] = labels
-    return xr.Dataset({file.name: (("time", "probe", direction), values)}, coords)
+    fields = {file.name: (("time", "probe", direction), values)}
+    return xr.Dataset(fields, {**coords, direction: labels})
 
 
 def direction_of(size: int) -> tuple[str, list[str]]:
@@ -200,7 +201,7 @@ def _rows(file: Path) -> tuple[list[list[str]], list[str], list[list[str]]]:
     return places, times, rows
 
 
-def _numbers(file: Path, rows: Sequence) -> Array:
+def _numbers(file: Path, rows: Sequence[Any]) -> Array:
     try:
         return np.array(rows, dtype=np.float64)
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import xarray as xr
@@ -47,7 +47,7 @@ class Declared:
     def in_full(self, names: Iterable[object]) -> "Declared":
         """Roles of these names, of which the user may have left units out."""
         known = list(dict.fromkeys(map(str, names)))
-        full: dict[str, object] = {}
+        full: dict[str, Any] = {}
         for role, value in asdict(self).items():
             if isinstance(value, str):
                 full[role] = full_name(value, known)
@@ -105,8 +105,8 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
     for names in rates.values():
         used.update(names)
     left_out = _left_out(data, used, descriptions)
-    notes = (*notes, *guesses)
-    return data, Roles(time, runs, states, rates, controls, declared.context, left_out, notes)
+    said = (*notes, *guesses)
+    return data, Roles(time, runs, states, rates, controls, declared.context, left_out, said)
 
 
 def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Names:
@@ -133,7 +133,7 @@ def _without_levels(data: xr.Dataset) -> xr.Dataset:
                 got="several",
                 fix=f"keep one of each: data.drop_duplicates({dim!r})",
             )
-        data = data.unstack(dim)
+        data = data.unstack([dim])
     return data
 
 
@@ -169,9 +169,9 @@ def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
                 return name
         return None
     names = [str(dim) for dim in data.dims]
-    for name, values in data.coords.items():
-        if values.ndim == 1:
-            names.append(str(name))
+    for coord in data.coords.values():
+        if coord.ndim == 1:
+            names.append(str(coord.name))
     checks.one_of("trajectory", trajectory, names)
     if trajectory in data.dims:
         return trajectory
@@ -356,7 +356,7 @@ def _kinds_along_time(
     data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
 ) -> dict[str, str]:
     """Kinds of dtype of the variables along time that have no role yet."""
-    kinds = {}
+    kinds: dict[str, str] = {}
     # in the order of the data, which becomes that of the state
     for name, values in data.data_vars.items():
         is_free = name not in taken and name not in descriptions

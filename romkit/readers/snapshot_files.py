@@ -20,9 +20,9 @@ def without_time(parameters: Iterable[str]) -> list[str]:
     return [name for name in parameters if name not in TIMES]
 
 
-def time_in_braces(parameters: Iterable[str]) -> str | None:
-    """The name in braces that is a time, None where files are no snapshots."""
-    return next((name for name in parameters if name in TIMES), None)
+def time_in_braces(parameters: Iterable[str]) -> str:
+    """Name the time in braces, "" where files are no snapshots."""
+    return next((name for name in parameters if name in TIMES), "")
 
 
 def files_of_runs(paths: Sequence[Path], parameters: Parameters) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """Tables of pandas as datasets: rows of times and runs, columns of variables."""
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -108,7 +108,7 @@ def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]
 
 def time_among_columns(table: pd.DataFrame) -> tuple[str | None, list[str]]:
     """The column of time, None where there is none, and a warning where it is a guess."""
-    facts = {}
+    facts: dict[str, tuple[bool, Mapping[str, Any]]] = {}
     for name in table.columns:
         is_date = pd.api.types.is_datetime64_any_dtype(table[name])
         facts[name] = (is_date, {})  # a table has no attributes

@@ -222,7 +222,8 @@ def _head(
     Raises:
         FileError: no names, or not as many as columns.
     """
-    rows, comments = {}, []
+    rows: dict[int, list[str]] = {}
+    comments: list[str] = []
     for number, line in enumerate(lines):
         if line.lstrip().startswith(COMMENT):
             comments += [line] if not rows else []

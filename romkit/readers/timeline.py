@@ -1,6 +1,7 @@
 """Times of a dataset: which variable they are, and its numbers along one dimension."""
 
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 import xarray as xr
@@ -86,15 +87,15 @@ def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
         is_coordinate = name in candidates and name in data.coords
         if is_coordinate or name in data.dims:
             return name, []
-    facts = {}
+    facts: dict[str, tuple[bool, Mapping[str, Any]]] = {}
     for name, values in candidates.items():
         # times (run, step) are taken by their usual names alone
         if values.ndim == 1 or name in TIMES:
             facts[name] = (values.dtype.kind == "M", values.attrs)
-    name, notes = guessed_time(facts)
-    if name is None:
+    guess, notes = guessed_time(facts)
+    if guess is None:
         _refuse_without_time(data)
-    return name, notes
+    return guess, notes
 
 
 def _candidates_for_time(data: xr.Dataset) -> dict[str, xr.Variable]:

@@ -1,6 +1,7 @@
 """Fields on meshes in files of VTK, by meshio: a snapshot each, or a collection with its times."""
 
 import html
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -143,7 +144,7 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
 
 
 def _on_mesh(
-    data: xr.Dataset, time: str, mesh: str | Path | None
+    data: xr.Dataset, time: str, mesh: str | os.PathLike[str] | None
 ) -> tuple[dict[str, Array], Array, list[tuple[str, Array]]]:
     """Find the fields (T, places, ...) of data, points (P, 3) and blocks of cells.
 
@@ -165,13 +166,13 @@ def _on_mesh(
         points = known.points
         wanted = f"fields at {sizes[0]} points or in {sizes[1]} cells"
     else:
-        axes = next(iter(floats.values())).dims[1:] if floats else ()
-        axes = [str(axis) for axis in axes if axis != "direction"]
+        dims = next(iter(floats.values())).dims[1:] if floats else ()
+        axes = [str(dim) for dim in dims if dim != "direction"]
         if not all(axis in data.indexes for axis in axes):
             axes = []
         points, cells = _grid([data[axis].values for axis in axes])
         for name, values in floats.items():
-            if list(values.dims[1 : len(axes) + 1]) == axes and axes:
+            if axes and [str(dim) for dim in values.dims[1 : len(axes) + 1]] == axes:
                 entries = values.shape[len(axes) + 1 :]
                 fields[name] = values.values.reshape(len(values), len(points), *entries)
         wanted = "fields on a grid whose axes have coordinates"
@@ -281,7 +282,8 @@ def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
 
     Coordinates that are the same everywhere, as z in a plane, are left out.
     """
-    variables, coords = {}, {}
+    variables: dict[str, tuple[str | tuple[str, str], Array]] = {}
+    coords: dict[str, object] = {}
     for name, values in fields.items():
         entries = values.reshape(len(values), -1)  # (places, entries)
         size = entries.shape[1]

@@ -6,7 +6,7 @@ import abc
 import enum
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -166,7 +166,11 @@ def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
 
         @classmethod
         def __torch_function__(
-            cls, function: object, types: object, args: tuple = (), kwargs: dict | None = None
+            cls,
+            function: object,
+            types: object,
+            args: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None,
         ) -> object:
             # an attribute, such as the dtype, says nothing of when it is
             looks.append(getattr(function, "__name__", "") != "__get__")

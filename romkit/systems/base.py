@@ -3,6 +3,7 @@ rows where not.
 """
 
 import functools
+from typing import Any
 
 import torch
 import xarray as xr
@@ -198,7 +199,7 @@ class SystemThroughBasis(System):
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
         c = bound_context(self.context_names, context, named)
-        polynomials: dict[tuple, Quadratic] = {}
+        polynomials: dict[tuple[Any, ...], Quadratic] = {}
 
         def f(t: Tensor, y: Tensor) -> Tensor:
             kind = (y.ndim, y.dtype, y.device)

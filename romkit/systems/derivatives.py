@@ -1,6 +1,7 @@
 """Derivatives of right-hand sides that torch cannot see through: NumPy, SciPy, compiled code."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,7 +77,7 @@ class _Foreign(torch.autograd.Function):
             ) from error
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+    def setup_context(ctx, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.function, *tensors = inputs
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
@@ -104,7 +105,9 @@ class _Foreign(torch.autograd.Function):
         return None, None, *products
 
     @staticmethod
-    def vmap(info, dims: tuple, function: Function, *tensors: Tensor) -> tuple[Tensor, int]:
+    def vmap(
+        info, dims: tuple[Any, ...], function: Function, *tensors: Tensor
+    ) -> tuple[Tensor, int]:
         _, *axes = dims
         if axes[0] is None:
             # states and contexts take leading axes, so that a batch is one call

@@ -9,6 +9,7 @@ read as |q|^(4l).
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -239,7 +240,7 @@ class Pendulum(MechanicalSystem):
             )
         lengths = context.reshape(-1, DRIVING)
 
-        def models(step: float) -> list:
+        def models(step: float) -> list[Any]:
             return [compile_chain(row, step) for row in lengths.tolist()]
 
         def driving(y: Array) -> tuple[Array, Array]:

@@ -43,7 +43,7 @@ class Checkpoint:
         ended: whether the run that was saved last had been ended by its watch.
     """
 
-    def __init__(self, path: str | os.PathLike, identity: dict[str, object]):
+    def __init__(self, path: str | os.PathLike[str], identity: dict[str, object]):
         self.path = files.expanded(path)
         files.make_folder(self.path.parent)
         text = json.dumps(identity, sort_keys=True)

@@ -89,7 +89,7 @@ class Run:
     system: System | None
     device: torch.device
     engine: str
-    checkpoint: str | os.PathLike | None
+    checkpoint: str | os.PathLike[str] | None
     watch: Watch
     held_out: xr.Dataset | None
     started: bool = False

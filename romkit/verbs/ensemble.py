@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -462,7 +462,9 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
     return replace(law, **joined)
 
 
-def _stacked_tuples(tuples: list[tuple], join: Callable[[list[Tensor]], Tensor]) -> tuple:
+def _stacked_tuples(
+    tuples: list[tuple[Any, ...]], join: Callable[[list[Tensor]], Tensor]
+) -> tuple[Any, ...]:
     """A tuple of stacks; names are the same in all of them."""
     if all(isinstance(x, str) for x in tuples[0]):
         return tuples[0]

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import xarray as xr
@@ -179,8 +179,8 @@ class Comparison:
     seconds: float
     judge: Judge | None = None
     ranking: list[Ranked] = field(default_factory=list)
-    rows: list[dict] = field(default_factory=list)
-    estimators: list[tuple[dict, list[Estimator]]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    estimators: list[tuple[dict[str, Any], list[Estimator]]] = field(default_factory=list)
     refused: list[InputError] = field(default_factory=list)
     begun: float = field(default_factory=time.process_time)
     taken: Ranked | None = None
@@ -282,7 +282,7 @@ class Comparison:
         share = EACH * self.seconds
         return ranked(candidates, self.judge, self.validation, self.seed, share)
 
-    def _row_of(self, estimator: Estimator) -> dict:
+    def _row_of(self, estimator: Estimator) -> dict[str, Any]:
         """Row of the report that settings are of: several may be of one kind."""
         for row, estimators in self.estimators:
             if any(each is estimator for each in estimators):

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -321,7 +321,7 @@ class Round:
     dynamics: LatentDynamics | None
     checkpoint: Path | None
     estimate: Array
-    contexts: dict[str, tuple]
+    contexts: dict[str, tuple[Any, ...]]
 
 
 def _judge(

@@ -232,7 +232,7 @@ def test_signatures_show_types_without_checks():
     assert shown["latent_dim"] == int | None
     assert (
         shown["source"]
-        == xr.Dataset | pd.DataFrame | str | os.PathLike | Sequence[str | os.PathLike]
+        == xr.Dataset | pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     )
 
     for verb in (romkit.fit, romkit.rollout, romkit.forecast, romkit.law, romkit.Learned.forecast):

@@ -5,7 +5,7 @@ number.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ class LinearMap(torch.autograd.Function):
         return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+    def setup_context(ctx, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.function, ctx.transposed = inputs[1:]
 
     @staticmethod
@@ -75,7 +75,9 @@ class LinearMap(torch.autograd.Function):
         return LinearMap.apply(gradient, ctx.transposed, ctx.function), None, None
 
     @staticmethod
-    def vmap(info, in_dims: tuple, x: Tensor, function: Map, transposed: Map) -> tuple[Tensor, int]:
+    def vmap(
+        info, in_dims: tuple[Any, ...], x: Tensor, function: Map, transposed: Map
+    ) -> tuple[Tensor, int]:
         return LinearMap.apply(x.movedim(in_dims[0], 0), function, transposed), 0
 
 
