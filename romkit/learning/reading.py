@@ -12,6 +12,7 @@ import romkit.data as datasets
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
+from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
 from romkit.data.schema import complete
 from romkit.learning.contexts import contexts_of
@@ -75,6 +76,7 @@ def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Datase
     if _has_schema(data):
         # `describe` warns of those in other data
         warn_of_extremes(data)
+        warn_of_equal_runs(data)
         return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     return datasets.describe(data, context=names)
 

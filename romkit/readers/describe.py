@@ -15,6 +15,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
+from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, unit_of
@@ -127,6 +128,7 @@ def describe(
     for note in notes:
         warn(note, DataWarning)
     warn_of_extremes(described)
+    warn_of_equal_runs(described)
     print(summary(described))
     return described
 
