@@ -20,38 +20,31 @@ from romkit.projections.normal_equations import (
     summed,
 )
 
-DEGREES = (1, 2, 3, 4, 5, 6, 7, 9)
-"""Degrees in the latents that are tried; pulses want the high ones."""
 
-CONTEXT_DEGREES = (0, 1, 2, 3)
-"""Total degrees in the context that are tried."""
+@dataclass(frozen=True)
+class Tried:
+    """Settings that are tried where they are not given, and the effort for it.
 
-RIDGES = tuple(10.0**-power for power in range(11))
-"""Regularisations that are tried, relative to monomials of size one, the largest first."""
+    Attributes:
+        degrees: in the latents; pulses want the high ones.
+        context_degrees: total degrees in the context.
+        ridges: relative to monomials of size one, the largest first.
+        first: ridge that is tried first.
+        rows: snapshots from which settings are chosen.
+        monomials: most of them beyond degree two.
+        unknowns: most coefficients of a component: monomials times terms of the context.
+        gain: share of the error that a less plain setting has to reach, so that ties go to the plain
+            one.
+    """
 
-FIRST = 1e-6
-"""Regularisation that is tried first."""
-
-ENOUGH_ROWS = 4000
-"""Snapshots from which settings are chosen."""
-
-LARGEST = 130
-"""Most monomials that are tried beyond degree two."""
-
-UNKNOWNS = 700
-"""Most coefficients of a component that are tried: monomials times terms of the context."""
-
-GAIN = 0.97
-"""Share of the error that a less plain setting has to reach, so that ties go to the plain one."""
-
-ENOUGH_FOLDS = 5
-"""Folds from which on the scatter of their errors says how uncertain the mean is: that of three is
-known to half of itself, and two degrees would be equal by chance.
-"""
-
-WORSE = 0.1
-"""Share of the smallest error by which a lower degree may be worse, if it is also within one standard
-error: a smaller projection error is not always a better rollout."""
+    degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 9)
+    context_degrees: tuple[int, ...] = (0, 1, 2, 3)
+    ridges: tuple[float, ...] = tuple(10.0**-power for power in range(11))
+    first: float = 1e-6
+    rows: int = 4000
+    monomials: int = 130
+    unknowns: int = 700
+    gain: float = 0.97
 
 
 @dataclass(frozen=True)
@@ -86,13 +79,17 @@ class Trial(NamedTuple):
         return float(self.of_folds.std()) / folds**0.5
 
 
-def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
-    """The first of the trials, plain ones first, that is within one standard error of the best.
+def simplest(trials: Sequence[Trial], worse: float | None = 0.1, enough_folds: int = 5) -> Trial:
+    """Return the first of the trials, plain ones first, that is within one standard error of the
+    best.
 
     Args:
         trials: in the order of their degrees.
-        worse: share of the smallest error by which it may be larger at most, if there are
-            `ENOUGH_FOLDS`; None for any.
+        worse: share of the smallest error by which it may be larger at most, since a smaller
+            projection error is not always a better rollout; None for any.
+        enough_folds: folds from which on the scatter of their errors says how uncertain the mean is;
+            of fewer none is worse: the scatter of three is known to half of itself, and two degrees
+            would be equal by chance.
 
     Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
     3.4.3, for the rule of one standard error.
@@ -101,7 +98,7 @@ def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
     tolerance = best.standard_error
     if worse is not None:
         tolerance = min(tolerance, worse * best.error)
-        if len(best.of_folds) < ENOUGH_FOLDS:
+        if len(best.of_folds) < enough_folds:
             tolerance = 0.0
     enough = best.error + tolerance
     return next(trial for trial in trials if trial.error <= enough)
@@ -119,6 +116,7 @@ class LeftOut:
         terms: of the context, by warps and total degree.
         division: of the snapshots.
         kept: sums of each degree, which all settings of the context share.
+        tried: settings that are tried where none are given.
     """
 
     z: Tensor
@@ -127,6 +125,7 @@ class LeftOut:
     terms: Callable[[Sequence[str], int], ContextTerms]
     division: Division
     kept: dict[int, list[LatentSums]] = field(default_factory=dict)
+    tried: Tried = field(default_factory=Tried)
 
     def trials(self, settings: Settings, warps: Sequence[Sequence[str]]) -> list[Trial]:
         """Best settings of each degree, lower degrees first.
@@ -188,7 +187,7 @@ class LeftOut:
 
     def thinned(self) -> "LeftOut":
         """Division with every k-th snapshot, of so many that a choice of settings needs no more."""
-        step = math.ceil(len(self.z) / ENOUGH_ROWS)
+        step = math.ceil(len(self.z) / self.tried.rows)
         if step == 1:
             return self
         pieces = [piece[::step] for piece in self.division.pieces]
@@ -206,7 +205,7 @@ class LeftOut:
             trial = self._ridged(candidate)
             known = best.get(candidate.degree)
             # at least one trial, were all of them infinite
-            if known is None or trial.error < GAIN * known.error:
+            if known is None or trial.error < self.tried.gain * known.error:
                 best[candidate.degree] = trial
         return best
 
@@ -221,10 +220,11 @@ class LeftOut:
 
         if settings.ridge is not None:
             return trial(settings.ridge)
-        middle = trial(FIRST)
-        start = RIDGES.index(FIRST)
-        larger = RIDGES[:start][::-1]
-        smaller = RIDGES[start + 1 :]
+        ridges = self.tried.ridges
+        middle = trial(self.tried.first)
+        start = ridges.index(self.tried.first)
+        larger = ridges[:start][::-1]
+        smaller = ridges[start + 1 :]
         best = _downhill(map(trial, larger), middle)
         if best is middle:
             best = _downhill(map(trial, smaller), middle)
@@ -243,9 +243,9 @@ class LeftOut:
         if settings.degree is not None:
             return [settings.degree]
         m = self.z.shape[1]
-        largest = min(LARGEST, len(self.z))
+        largest = min(self.tried.monomials, len(self.z))
         degrees = []
-        for degree in DEGREES:
+        for degree in self.tried.degrees:
             if degree <= 2 or len(Monomials(m, degree)) <= largest:
                 degrees.append(degree)
         return degrees
@@ -255,10 +255,10 @@ class LeftOut:
         if settings.context_degree is not None:
             return [settings.context_degree]
         degrees = [0]
-        for degree in CONTEXT_DEGREES[1:]:
+        for degree in self.tried.context_degrees[1:]:
             terms = len(self.terms(settings.warp, degree))
             determined = 1 < terms <= self.division.most_terms
-            if determined and terms * size <= UNKNOWNS:
+            if determined and terms * size <= self.tried.unknowns:
                 degrees.append(degree)
         return degrees
 

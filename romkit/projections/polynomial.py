@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,33 +31,43 @@ from romkit.projections.networks import Affine, Curve, Networks, orthonormal, pr
 from romkit.projections.operator import Operator
 from romkit.projections.sizes import check_chain
 
-MOST_LATENTS = 6
-"""Largest number of latents that is tried."""
 
-ENOUGH, WITHIN = 1e-3, 1.5
-"""Relative error below which fewer latents are enough, and share of the smallest error within which
-the fewest latents are taken."""
+@dataclasses.dataclass(frozen=True)
+class Ladder:
+    """Numbers of latents that are tried where none is given, and which of them is taken.
 
-JUDGED = 2.0
-"""Ratio to the smallest projection error within which settings are compared by rollouts."""
+    Attributes:
+        most: the largest number.
+        share: least share of the variance of a direction that is tried.
+        enough: relative error below which fewer latents are enough.
+        within: ratio to the smallest error within which the fewest latents are taken.
+        gained: share of the error that two more latents have to reach, for still more to be tried.
+        judged: ratio to the smallest projection error within which settings are compared by
+            rollouts.
+    """
 
-GAINED = 0.7
-"""Share of the error that two more latents have to reach, for still more to be tried."""
+    most: int = 6
+    share: float = 1e-5
+    enough: float = 1e-3
+    within: float = 1.5
+    gained: float = 0.7
+    judged: float = 2.0
 
-REFILLED, CHUNK = 3, 500
-"""Rounds in which what is missing is taken from the manifold, and snapshots at a time."""
+    def goes_on(self, errors: Sequence[float]) -> bool:
+        """Tell whether fits with one, two, ... latents and these errors need further ones."""
+        if errors[-1] <= self.enough:
+            return False
+        # two more at a time: waves come in pairs of modes, of which one alone gains nothing
+        return len(errors) <= 2 or errors[-1] <= self.gained * errors[-3]
 
-SHARE = 1e-5
-"""Least share of the variance of a direction that is tried as a latent."""
+    def fewest(self, errors: Sequence[float]) -> int:
+        """Return the number of the fit with the fewest latents near the best, or good enough."""
+        enough = max(self.within * min(errors), self.enough)
+        return next(k for k, error in enumerate(errors) if error <= enough)
 
-MODES = 256
-"""Most modes that the decoder reaches."""
 
 CHOSEN = ("degree", "context_degree", "warp", "ridge")
 """Settings beside the number of latents that are chosen where they are not given."""
-
-VANISHING = 1e-12
-"""Share of the variance below which a direction is rounding, and no latent."""
 
 
 def powers(degree: int, z: Curve) -> Curve:
@@ -159,6 +169,7 @@ class PolynomialManifold(Projection):
     trained = False
     takes_gaps = True
     chosen_by_rollouts = True
+    ladder: ClassVar[Ladder] = Ladder()
 
     def __init__(
         self,
@@ -240,7 +251,7 @@ class PolynomialManifold(Projection):
         return flat.unflatten(-1, correction.shape[-2:])
 
     def initialise(
-        self, y: Tensor, c: Tensor, rollouts: "Rollouts | None" = None
+        self, y: Tensor, c: Tensor, rollouts: "Rollouts | None" = None, rounds: int = 3
     ) -> dict[str, object]:
         """Fit the manifold to snapshots y (N, n) at contexts c (N, p), normalised, in the order of
         time.
@@ -250,6 +261,7 @@ class PolynomialManifold(Projection):
             c: contexts.
             rollouts: at left-out contexts, by which degree and number of latents are chosen from
                 those whose projection error is near the smallest.
+            rounds: in which what is missing is taken from the manifold.
 
         Returns:
             The error on what was left out, and the share of the variance of each latent direction.
@@ -263,7 +275,7 @@ class PolynomialManifold(Projection):
             return self._fit(y, c, rollouts)
         asked = self.config.copy()
         self._fit(filled(y), c, None)
-        for _ in range(REFILLED - 1):
+        for _ in range(rounds - 1):
             # the manifold knows more of what is missing than the modes do
             snapshots = self._refilled(y, c)
             self.config |= asked
@@ -272,14 +284,14 @@ class PolynomialManifold(Projection):
         self.config |= asked
         return self._fit(snapshots, c, rollouts)
 
-    def _refilled(self, y: Tensor, c: Tensor) -> Tensor:
+    def _refilled(self, y: Tensor, c: Tensor, at_once: int = 500) -> Tensor:
         """Snapshots (N, n) with what is missing as on the manifold, next to what is there."""
         snapshots = y.clone()
         completed = filled(y)
         rows = torch.nonzero(y.isnan().any(1)).flatten()
         double = copy.deepcopy(self).double()
         unit = torch.eye(self.latent_dim, dtype=torch.float64)
-        for chunk in rows.split(CHUNK):
+        for chunk in rows.split(at_once):
             maps = double.at(c[chunk])
 
             def decode_jacobian(z: Tensor, maps: Polynomial = maps) -> Dual:
@@ -296,11 +308,13 @@ class PolynomialManifold(Projection):
             snapshots[chunk] = torch.where(gaps.isnan(), on_manifold, gaps)
         return snapshots
 
-    def _fit(self, y: Tensor, c: Tensor, rollouts: "Rollouts | None") -> dict[str, object]:
-        """Fit to complete snapshots."""
+    def _fit(
+        self, y: Tensor, c: Tensor, rollouts: "Rollouts | None", most_modes: int = 256
+    ) -> dict[str, object]:
+        """Fit to complete snapshots; the decoder reaches so many modes at most."""
         frame = copy.deepcopy(self.frame).double()
         c = frame.denormalise_context(c)
-        modes, sigma, energy = decompose(y, min(*y.shape, MODES))
+        modes, sigma, energy = decompose(y, min(*y.shape, most_modes))
         share = sigma.square() / energy
         beyond = (energy - sigma.square().sum()).clamp(min=0)  # of modes that are left out
 
@@ -313,12 +327,12 @@ class PolynomialManifold(Projection):
         for fit in self._fits(y, c, frame, modes, share):
             fits.append(fit)
             errors.append(relative(fit.chosen))
-            if _is_enough(errors):
+            if not self.ladder.goes_on(errors):
                 break
-        best = fits[_fewest(errors)]
+        best = fits[self.ladder.fewest(errors)]
         facts: dict[str, object] = {}
         if rollouts is not None:
-            bound = JUDGED * max(min(errors), ENOUGH)
+            bound = self.ladder.judged * max(min(errors), self.ladder.enough)
             near: list[Fitted] = []
             for fit in fits:
                 near += fit.within(relative, bound)
@@ -383,9 +397,11 @@ class PolynomialManifold(Projection):
             trials = least_squares.thinned().trials(settings, warps)
             yield Fitted(trials, simplest(trials), least_squares, unit)
 
-    def _numbers(self, share: Tensor) -> list[int]:
-        """Numbers of latents to try: directions without variance are none."""
-        directions = int((share > VANISHING).sum())
+    def _numbers(self, share: Tensor, rounding: float = 1e-12) -> list[int]:
+        """Numbers of latents to try: directions with a share of the variance that is rounding, of
+        data in single precision too, are none.
+        """
+        directions = int((share > rounding).sum())
         if directions == 0:
             raise InputError(
                 "data",
@@ -395,8 +411,8 @@ class PolynomialManifold(Projection):
             )
         m = self.config["latent_dim"]
         if m is None:
-            notable = int((share > SHARE).sum())
-            most = max(1, min(MOST_LATENTS, notable))
+            notable = int((share > self.ladder.share).sum())
+            most = max(1, min(self.ladder.most, notable))
             return list(range(1, most + 1))
         if m > directions:
             text = f"latent_dim: expected at most {directions}, the directions along which the"
@@ -492,20 +508,6 @@ def _checked_warps(warps: Sequence[str], parameters: int) -> list[str]:
     meaning = "a name for each parameter of the context"
     checks.last_axis("warp", (len(warps),), parameters, meaning)
     return list(warps)
-
-
-def _is_enough(errors: Sequence[float]) -> bool:
-    """Whether fits with one, two, ... latents and these errors need no further ones."""
-    if errors[-1] <= ENOUGH:
-        return True
-    # two more at a time: waves come in pairs of modes, of which one alone gains nothing
-    return len(errors) > 2 and errors[-1] > GAINED * errors[-3]
-
-
-def _fewest(errors: Sequence[float]) -> int:
-    """Number of the fit with the fewest latents among those near the best, or good enough."""
-    enough = max(WITHIN * min(errors), ENOUGH)
-    return next(k for k, error in enumerate(errors) if error <= enough)
 
 
 def _warps(ranges: ContextTerms) -> list[list[str]]:
