@@ -99,7 +99,6 @@ def blank_pictures(monkeypatch):
         "plotting.plot_space_time",
         "plotting.plot_training",
         "plotting.courses.plot_courses",
-        "learning.page.plot_forecast",
         "learning.pictures.plot_rollout",
     ):
         monkeypatch.setattr(f"romkit.{name}", lambda *given, **settings: Figure())

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import xarray as xr
 
@@ -28,15 +29,16 @@ from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
 from romkit.learning.manifolds import Model, chosen
 from romkit.learning.page import write_page
-from romkit.learning.pictures import picture
 from romkit.learning.preference import clocks_of_runs
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
 from romkit.learning.rhythm import drive
-from romkit.plotting.style import Figure
 from romkit.solvers import Adaptive
 from romkit.verbs.export import export as export_model
 from romkit.verbs.forecast import forecast as forecast_once
+
+if TYPE_CHECKING:
+    from romkit.plotting.style import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,10 +272,12 @@ class Learned(Judged):
             return self.train
         return joined(self.train, self.test)
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Truth, model and difference of held-out runs, with the error over time, whose mean over
         time and runs is `error`: forecasts from before a fit to all runs.
         """
+        from romkit.learning.pictures import picture  # matplotlib, half a second
+
         return picture(self)
 
     @property

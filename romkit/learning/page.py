@@ -14,9 +14,7 @@ from romkit.learning.bars import LEVEL
 from romkit.learning.contexts import halfway, in_words
 from romkit.learning.errors import of_kept
 from romkit.learning.judged import Judged
-from romkit.learning.pictures import picture
 from romkit.learning.quiet import quiet
-from romkit.plotting import plot_forecast, save_figure
 
 EXACT = 1e-9
 """Relative rounding of a span that has four digits."""
@@ -112,6 +110,9 @@ def _measure(learned: Judged) -> str:
 
 def _pictures(learned: Judged, folder: Path) -> list[str]:
     """Draw forecasts into the folder, with bars where there are some; lines that show them."""
+    from romkit.learning.pictures import picture  # matplotlib, half a second
+    from romkit.plotting import plot_forecast, save_figure
+
     save_figure(picture(learned), folder / "rollout.png")
     before = ", before the fit to all runs" if learned.fitted_to_all else ""
     lines = [f"![truth, reduced model and difference of held-out runs{before}](rollout.png)"]

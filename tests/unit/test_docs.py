@@ -100,7 +100,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
     monkeypatch.setattr(romkit, "learn", partial(learned_quickly, romkit.learn))
     # pictures of reports are looked at where they are tested
-    monkeypatch.setattr("romkit.learning.page.plot_forecast", lambda *given: Figure())
+    monkeypatch.setattr("romkit.plotting.plot_forecast", lambda *given, **more: Figure())
     monkeypatch.setattr("romkit.learning.pictures.plot_rollout", lambda *given, **more: Figure())
     animate = romkit.plotting.animate
     monkeypatch.setattr(
