@@ -2,6 +2,7 @@
 one's own.
 """
 
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from bokeh.models import (
     Slider,
 )
 from bokeh.plotting import figure
+from panel.io.threads import StoppableThread
+from tornado.ioloop import IOLoop
+from tornado.web import RequestHandler
 
 from romkit.certificates import certify
 from romkit.core.boundary import validated
@@ -37,6 +41,14 @@ ADDRESS = "127.0.0.1"
 
 HOSTS = (ADDRESS, "localhost")
 """Names of this machine in a browser; requests to other names, and from other pages, are refused."""
+
+FOREIGN = f"(?!({'|'.join(map(re.escape, HOSTS))})$).*"
+"""Pattern of all other names."""
+
+IMPORTS = "/components/.*"
+"""Pattern of addresses at which panel imports modules by their names, which no page of romkit needs: a
+picture of another page may be there, too.
+"""
 
 PROMPT = 0.1
 """Longest time of a view [s] that a moving slider waits for; slower models show the reduced model
@@ -490,12 +502,31 @@ def explore(
     port = port or _free_port()
     # websockets of other pages are refused by these names, and their documents by `_check_origin`
     origins = [f"{name}:{port}" for name in HOSTS]
-    return pn.serve(
-        pages,
-        address=ADDRESS,
-        title="romkit",
-        port=port,
-        show=show,
-        threaded=threaded,
-        websocket_origin=origins,
-    )
+    settings = {"address": ADDRESS, "title": "romkit", "port": port, "show": show}
+    settings["websocket_origin"] = origins
+    if not threaded:
+        return _serve(pages, settings)
+    loop = IOLoop(make_current=False)
+    settings["loop"] = loop
+    server = StoppableThread(target=_serve, io_loop=loop, args=(pages, settings), owns_loop=True)
+    server.start()
+    return server
+
+
+def _serve(pages: dict[str, Callable], settings: dict[str, object]) -> object:
+    """Serve pages until the server is stopped, to requests that are for this machine."""
+    server = pn.serve(pages, start=False, **settings)
+    # ahead of all routes of panel
+    server._tornado.add_handlers(FOREIGN, [(".*", _Refused)])
+    server._tornado.add_handlers(".*", [(IMPORTS, _Refused)])
+    server.start()
+    server.io_loop.start()
+    return server
+
+
+class _Refused(RequestHandler):
+    """Answer to requests under another name of this machine, and to those for modules."""
+
+    def prepare(self) -> None:
+        """Refuse, whatever is asked."""
+        self.send_error(403)

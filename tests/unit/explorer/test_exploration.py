@@ -5,6 +5,7 @@ import html
 import http.client
 import re
 import socket
+import sys
 import time
 
 import numpy as np
@@ -343,8 +344,13 @@ def test_a_server_refuses_hosts_and_origins_of_others():
         code, page = status("/", Host=f"127.0.0.1:{port}")
         assert code == 200
         assert "lorenz96" in page
-        assert "lorenz96" not in status("/", Host=f"evil.example:{port}")[1]
         own = f"127.0.0.1:{port}"
+        for foreign in (f"evil.example:{port}", "evil.example", f"localhost.evil.example:{port}"):
+            for path in ("/", "/metadata", "/autoload.js", "/static/js/bokeh.min.js", "/a"):
+                assert status(path, Host=foreign)[0] == 403
+        # a picture of any page may be there, and panel would import this module
+        assert status("/components/antigravity/A/b/c.js", Host=own)[0] == 403
+        assert "antigravity" not in sys.modules
         assert "lorenz96" not in status("/", Host=own, Origin="http://evil.example")[1]
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13"}
         upgrade |= {"Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Host": f"127.0.0.1:{port}"}
