@@ -30,6 +30,16 @@ of the state.
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
+BENT = 2 / 3
+"""Distance of a point from the tangent of the one before, in steps times the turn of the tangent: a
+half where the curvature stays, so much where it falls to zero within the step.
+"""
+
+BISECTIONS = 8
+"""Halvings of a step over a branch point, so that a gap of a 256th of it between two branches that do
+not meet is seen.
+"""
+
 OFF = 10 * ACCURACY
 """Distance of a point from where its step was aimed that counts as none, relative to the size of the
 unknowns.
@@ -266,7 +276,7 @@ class Branch:
         gradients[:, :size] = left.T[len(values) - len(gradients) :, :size]
         family = right[all_values <= zero]
         cosines = np.linalg.svd(gradients @ family.T, compute_uv=False)
-        if len(family) < len(gradients) or cosines.min(initial=0.0) < CONSERVED:
+        if len(family) < len(gradients) or cosines.min(initial=1.0) < CONSERVED:
             return gradients[:0]
         return gradients
 
@@ -278,7 +288,8 @@ class Branch:
         """The next point and the step to it, halved until Newton's method gets there."""
         while step >= SMALLEST:
             ahead = self.ahead(point, step)
-            if ahead is not None and self._follows(point, ahead, step):
+            follows = ahead is not None and self._follows(point, ahead, step)
+            if follows and (not self._crosses(point, ahead) or self._meets(point, ahead)):
                 return ahead, step
             step /= 2
         return None
@@ -288,11 +299,31 @@ class Branch:
 
         A branch whose tangent turns by an angle leaves its first tangent by less than the step
         times that angle; a point farther off is one of another branch, or the step hides a bend.
+        Where another branch seems to be crossed, the two may come near and part instead.
         """
         turned = self.apart(ahead, point)
-        off = self._length(ahead.u - point.u - step * point.tangent)
+        correction = ahead.u - point.u - step * point.tangent
+        # in the plane of a step, which counts components, and not their mean, it may lean backwards
+        backwards = self._product(correction, point.tangent)
+        off = self._length(correction - backwards * point.tangent)
         size = max(1.0, np.abs(ahead.u).max())
-        return bool(turned < BEND and off <= step * turned + OFF * size)
+        return bool(turned < BEND and off <= BENT * step * turned + OFF * size)
+
+    def _meets(self, before: Point, after: Point) -> bool:
+        """Whether a branch between two points runs up to where another one crosses it."""
+        for _ in range(BISECTIONS):
+            half = _distance(before, after) / 2
+            middle = self.ahead(before, half)
+            # next to a branch point Newton's method may fail
+            if middle is None:
+                return True
+            if not self._follows(before, middle, half):
+                return False
+            if self._crosses(before, middle):
+                after = middle
+            else:
+                before = middle
+        return True
 
     def _reason(self, first: Point, point: Point, ahead: Point) -> str:
         """Why a branch ends at the point ahead, or nothing."""
@@ -411,9 +442,12 @@ class Branch:
         """Length of a move along a branch, where states have their root mean square, whatever their
         number.
         """
-        state, tail = np.split(move, [-self.equations.tail])
-        square = (state**2).mean() + (tail**2).sum()
-        return float(np.sqrt(square))
+        return float(np.sqrt(self._product(move, move)))
+
+    def _product(self, move: Array, other: Array) -> float:
+        """Product of two moves whose square is that of a length."""
+        state, tail = np.split(move * other, [-self.equations.tail])
+        return float(state.mean() + tail.sum())
 
 
 class _Stretch:

@@ -39,7 +39,8 @@ def continuation(
     system: System | None = None,
     points: Count | None = None,
     steps: Count | None = None,
-    **context: object,
+    context: dict[str, object] | None = None,
+    **named: object,
 ) -> xr.Dataset:
     """Follow an equilibrium or a periodic orbit of a full or reduced model along one parameter of
     its context.
@@ -75,7 +76,9 @@ def continuation(
         points: on the branch, at most; 200 by default.
         steps: Runge-Kutta steps in a period; by default as many as keep the error of the flow below
             1e-9 of the size of the states. A system with a solver other than `RK4` keeps it.
-        **context: the parameter that varies as (start, end), the others as numbers.
+        context: parameters by name where one is called like an argument,
+            `context={"period": (1.0, 2.0)}`.
+        **named: the other parameters: the one that varies as (start, end), the others as numbers.
 
     Returns:
         Dataset of points: `state` (point, component), `parameter` by its own name, `period` of
@@ -107,7 +110,7 @@ def continuation(
         ('orbits', 6.28)
     """
     model = model_of(source, dynamics, system)
-    name, ends, fixed = _range(by_full_names(context, model.context_names))
+    name, ends, fixed = _range(by_full_names(named | (context or {}), model.context_names))
     line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
         kind, branch, first = first_of_branch(start, at, line, amplitude)

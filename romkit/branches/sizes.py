@@ -21,10 +21,10 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
     """Sizes (d,) of components of states (k, d): their largest values, and of those that are small
     beside others, what the field says of them.
 
-    On an orbit a component is as large as it moves. At rest its own size is where the field is no
-    longer linear in it; where the field is linear, it is as large as its response to moves of the
-    other components and of the parameter by their sizes. A value that is not much smaller than that
-    is a size itself.
+    On an orbit a component is as large as it moves. At rest it is as large as its response to moves
+    of the other components and of the parameter by their sizes, or as the move from which on the
+    field is no longer linear in it, if that is less: smaller sizes mean shorter steps, larger ones
+    hide a component. A value that is not much smaller than that is a size itself.
 
     Args:
         states: near the start of a branch, the first one at the start.
@@ -47,7 +47,8 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
         typical = np.sqrt((largest[is_large] ** 2).mean())
     for k in np.flatnonzero(~is_large):
         own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
-        expected = moved[k] or own or response[k] or typical
+        at_rest = [estimate for estimate in (own, response[k]) if estimate > 0]
+        expected = moved[k] or min(at_rest, default=typical)
         size[k] = largest[k] if largest[k] > SMALL * expected else expected
     return size
 

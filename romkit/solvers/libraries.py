@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -71,6 +71,9 @@ class Controlled(Solver):
         `longest` that end at the jumps (J,).
         """
 
+
+SPARSE = ("BDF", "Radau")
+"""Methods of SciPy that take a pattern of the Jacobian."""
 
 STOPPING = ("dopri8", "bosh3")
 """Pairs that are worse between their steps than at the end of each."""
@@ -178,13 +181,16 @@ class SciPy(Controlled):
     the output times.
 
     BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the
-    field, and a member of BDF or Radau is lost where one is not finite.
+    field, and a member of BDF or Radau is lost where one is not finite. With `jac_sparsity` these
+    two solve sparse systems, and differences of components that no rate shares are taken at once.
 
     Args:
         method: one of `METHODS`.
         rtol, atol: relative and absolute tolerance per step.
         max_step, forced_step, jump_times: as of `Adaptive`.
         divergence_threshold: magnitude from which on a member is lost.
+        jac_sparsity: (d, d) array or sparse matrix, zero where a rate does not depend on a
+            component; of BDF and Radau.
 
     Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for
     LSODA.
@@ -204,6 +210,20 @@ class SciPy(Controlled):
 
     method: str = "BDF"
     atol: Positive = 1e-9
+    jac_sparsity: object = field(default=None, compare=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        shape = np.shape(self.jac_sparsity)
+        is_square = len(shape) == 2 and shape[0] == shape[1]
+        if self.jac_sparsity is None or (is_square and self.method in SPARSE):
+            return
+        raise errors.InputError(
+            "jac_sparsity",
+            expected=f"a square matrix, of {' or '.join(SPARSE)}",
+            got=f"shape {shape}, of {self.method}",
+            fix="give one row for each rate, or another method",
+        )
 
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
@@ -225,6 +245,13 @@ class SciPy(Controlled):
         self, field: Field, y0: Tensor, k: int, times: Tensor, longest: float, ends: list[float]
     ) -> Tensor:
         """(T, d) states of one member in float64, NaN from where it is lost."""
+        if self.jac_sparsity is not None and np.shape(self.jac_sparsity)[0] != y0.shape[-1]:
+            raise errors.InputError(
+                "jac_sparsity",
+                expected=f"a matrix of {y0.shape[-1]} rates by as many components",
+                got=f"shape {np.shape(self.jac_sparsity)}",
+                fix="give one row for each rate",
+            )
         batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
         start = batch[k].numpy().copy()
 
@@ -271,6 +298,8 @@ class SciPy(Controlled):
 
         method = getattr(integrate, self.method)
         control = {"rtol": self.rtol, "atol": self.atol, "max_step": longest}
+        if self.jac_sparsity is not None:
+            control["jac_sparsity"] = self.jac_sparsity
         begin, y = times[0], states[0]
         count = 1
         for end in ends:

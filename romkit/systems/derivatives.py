@@ -41,12 +41,29 @@ def differentiable(function: Function) -> Function:
             # called with plain numbers there, where an error of its own comes up again
             return _Foreign.apply(function, t, *arguments)
         if isinstance(value, Array):
-            value = torch.from_numpy(value).to(arguments[0])
+            value = torch.from_numpy(value)
+            _check_real(function, value, arguments[0])
+            value = value.to(arguments[0])
+        elif isinstance(value, Tensor):
+            _check_real(function, value, arguments[0])
         if _lost_its_gradient(value, arguments):
             return _Foreign.apply(function, t, *arguments)
         return value
 
     return rate
+
+
+def _check_real(function: Function, rate: Tensor, x: Tensor) -> None:
+    """Raise where the rate of a real state is complex: a cast would drop its imaginary part."""
+    if not rate.is_complex() or x.is_complex():
+        return
+    raise InputError(
+        getattr(function, "__qualname__", "the right-hand side"),
+        expected="real rates of real states",
+        got="complex numbers",
+        fix="return .real of a transform that is real; a complex state is two components, "
+        "its real and its imaginary part",
+    )
 
 
 def _lost_its_gradient(value: object, arguments: tuple[Tensor, ...]) -> bool:
@@ -62,8 +79,9 @@ class _Foreign(torch.autograd.Function):
     def forward(function: Function, t: Tensor, *arguments: Tensor) -> Tensor:
         arguments = [argument.detach() for argument in arguments]
         try:
-            rate = function(t, *arguments)
-            return torch.as_tensor(rate).to(arguments[0])
+            rate = torch.as_tensor(function(t, *arguments))
+            _check_real(function, rate, arguments[0])
+            return rate.to(arguments[0])
         except InputError:
             raise
         except FAILURES as error:

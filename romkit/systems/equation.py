@@ -411,7 +411,8 @@ class EvolutionEquation(abc.ABC):
         *,
         seed: Seed = 0,
         duration: Positive | None = None,
-        **context: object,
+        context: dict[str, object] | None = None,
+        **named: object,
     ) -> xr.Dataset:
         """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
 
@@ -420,13 +421,15 @@ class EvolutionEquation(abc.ABC):
                 by name.
             seed: seed of the training contexts and of random initial states.
             duration: length of each trajectory; the system's own by default.
-            **context: values by name, scalars or arrays of one length: `F=[3.14, 3.15]`.
+            context: parameters by name where one is called like an argument,
+                `context={"seed": [1.0, 2.0]}`.
+            **named: the other parameters, scalars or arrays of one length: `F=[3.14, 3.15]`.
 
         Raises:
             InputError: unknown split or context name, a missing context, a duration that is not
                 positive.
         """
-        contexts, rng = self._contexts(split, seed, context)
+        contexts, rng = self._contexts(split, seed, named | (context or {}))
         count = checks.steps(duration or self.duration, self.dt)
         times = torch.arange(count, dtype=torch.float64) * self.dt
         start = self.start(contexts, rng)
