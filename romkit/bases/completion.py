@@ -8,9 +8,6 @@ from torch import Tensor
 from romkit.bases.modes import decompose
 from romkit.core.types import Pair
 
-ROUNDS = 4
-"""Rounds in which snapshots are filled by modes, and modes made of the filled snapshots."""
-
 MODES = 64
 """Most modes by which snapshots are filled."""
 
@@ -18,9 +15,12 @@ ROUNDING = 1e-12
 """Least variance beside the modes, as a share of the largest along one: below it rounding decides."""
 
 
-def filled(y: Tensor) -> Tensor:
+def filled(y: Tensor, *, rounds: int = 4) -> Tensor:
     """Snapshots (N, n) without NaN: the expectation of what is missing, given what is there, of a
     normal distribution about zero along the leading modes.
+
+    `rounds`: rounds in which snapshots are filled by modes, and modes made of the filled
+    snapshots.
 
     Source: Everson, Sirovich (1995), Karhunen-Loève procedure for gappy data; Tipping, Bishop
     (1999), Probabilistic principal component analysis, for the spread along the modes as a prior.
@@ -34,7 +34,7 @@ def filled(y: Tensor) -> Tensor:
         return y
     snapshots = torch.where(missing, 0.0, y)
     sample = y[complete]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         modes, sigma, energy = decompose(sample, min(MODES, *sample.shape))
         variance = sigma.square() / len(sample)  # along each mode
         beside = (energy / len(sample) - variance.sum()).clamp(min=0) / y.shape[1]

@@ -12,12 +12,6 @@ from romkit.core.types import Array
 ROUNDING = 1e-12
 """Least variance along a mode, as a share of the largest: below it rounding decides."""
 
-UNKNOWN = 1e-2
-"""Largest share of the variance of coordinates that components which are missing may leave open."""
-
-SAMPLE = 2000
-"""Complete snapshots from which the spread of coordinates is taken."""
-
 
 class Metric(NamedTuple):
     """Modes V (n, r), and weights w (n,) with W V = diag(w) V where W is diagonal; else w is a
@@ -59,11 +53,14 @@ class Spread(NamedTuple):
         return cls(variance.clamp(min=least), (energy / max(1, n - r)).clamp(min=least))
 
 
-def estimated(metric: Metric, deviation: Tensor, spread: Spread) -> Tensor | None:
+def estimated(
+    metric: Metric, deviation: Tensor, spread: Spread, *, unknown: float = 1e-2
+) -> Tensor | None:
     """Coordinates (r,) of a deviation (n,) from the mean of which components are NaN: least squares
     on those that are there, weighed against the spread of complete snapshots.
 
-    None where the components leave more than `UNKNOWN` of the variance open.
+    None where the components that are missing leave more than the share `unknown` of the variance
+    of coordinates open.
 
     Source: Everson, Sirovich (1995), Karhunen-Loève procedure for gappy data, there without a prior.
     """
@@ -75,7 +72,7 @@ def estimated(metric: Metric, deviation: Tensor, spread: Spread) -> Tensor | Non
     precision = scale.unsqueeze(-1) * (V.mT @ weighted) * scale / spread.noise
     covariance = torch.linalg.inv(precision + torch.eye(len(scale), dtype=scale.dtype))
     remaining = (covariance.diagonal() * spread.variance).sum()
-    if remaining > UNKNOWN * spread.variance.sum():
+    if remaining > unknown * spread.variance.sum():
         return None
     projected = scale * (deviation[present] @ weighted) / spread.noise
     return scale * (covariance @ projected)
@@ -121,11 +118,16 @@ def _spread(
     coordinates: Array,
     deviations: Callable[[int], Array],
     complete: Array,
+    *,
+    sample: int = 2000,
 ) -> Spread | None:
-    """Spread of some complete snapshots; None where there is none."""
+    """Spread of some complete snapshots; None where there is none.
+
+    `sample`: complete snapshots from which the spread of coordinates is taken.
+    """
     if not complete.any():
         return None
-    every = max(1, int(complete.sum()) // SAMPLE)
+    every = max(1, int(complete.sum()) // sample)
     y, rows = [], []
     for k in np.flatnonzero(complete.any(1)):
         chosen = np.flatnonzero(complete[k])[::every]

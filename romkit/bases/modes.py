@@ -22,10 +22,7 @@ and 18 MB.
 """
 
 OVERSAMPLING = 20
-POWER = 2
-"""Additional directions and passes of the randomised decomposition (Halko et al. 2011, section
-1.3).
-"""
+"""Additional directions of the randomised decomposition (Halko et al. 2011, section 1.3)."""
 
 Weigher = Callable[[Tensor], Tensor]
 
@@ -139,14 +136,16 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
     return _random_directions(x, weighted, rank)
 
 
-def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
-    """(n, k) random combinations of snapshots, turned towards the leading modes by `POWER` passes."""
+def _random_directions(x: Tensor, weighted: Tensor, rank: int, *, power: int = 2) -> Tensor:
+    """(n, k) random combinations of snapshots, turned towards the leading modes by `power` passes
+    (Halko et al. 2011, section 1.3).
+    """
     # A seed of its own: a basis is a function of its snapshots.
     generator = torch.Generator().manual_seed(0)
     columns = min(rank + OVERSAMPLING, *x.shape)
     mixing = torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
     subspace = x.mT @ mixing
-    for _ in range(POWER):
+    for _ in range(power):
         # Orthonormal columns between the products, or all of them turn into the first mode.
         orthonormal = torch.linalg.qr(subspace).Q
         images = torch.linalg.qr(weighted @ orthonormal).Q

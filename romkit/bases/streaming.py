@@ -29,8 +29,6 @@ T = TypeVar("T")
 PASSES = 12
 """Largest number of passes over the data; two or three are usual."""
 
-SETTLED = 1e-7
-"""Estimate of the angle between the subspaces found and sought at which passes end."""
 
 VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
@@ -50,6 +48,8 @@ def stream(
     weight: Weight,
     checkpoint: str | os.PathLike[str] | None = None,
     device: torch.device | None = None,
+    *,
+    settled: float = 1e-7,
 ) -> Summary:
     """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask
     that is active.
@@ -61,6 +61,7 @@ def stream(
         weight: W.
         checkpoint: a file from whose last pass an interrupted call goes on; removed at the end.
         device: where blocks are multiplied, the CPU by default.
+        settled: estimate of the angle between the subspaces found and sought at which passes end.
     """
     blocks = _Blocks(state, weight)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
@@ -90,7 +91,7 @@ def stream(
         angle = _angles(subspace, modes, sigma, weigh)[:kept].norm()
         mean = sums["mean"]
         # The first pass was about another mean.
-        if number > 0 and angle < SETTLED:
+        if number > 0 and angle < settled:
             break
         subspace = _completed(modes, columns, weigh)
         if file is not None:

@@ -12,8 +12,6 @@ from romkit.certificates.links import ANYWHERE, Links
 BALANCING = 200
 """Gradient steps that choose the weights of units."""
 
-RATE = 0.05
-"""Length of these steps."""
 
 SMALLEST = torch.finfo(torch.float64).tiny
 
@@ -24,12 +22,14 @@ POINTS, STEPS = 64, 100
 """Points of gradient ascent, and its steps."""
 
 
-def product(links: Links) -> float:
+def product(links: Links, *, rate: float = 0.05) -> float:
     """Smallest sum over all paths of the products of norms that weights of the units give; any
     weights give a bound.
 
     ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain
     has one path.
+
+    `rate`: length of these steps.
     """
     logs = []
     for block in links.blocks:
@@ -38,7 +38,7 @@ def product(links: Links) -> float:
     best = _by_paths(links, logs)
     if not logs:
         return best.item()
-    optimizer = torch.optim.Adam(logs, lr=RATE)
+    optimizer = torch.optim.Adam(logs, lr=rate)
     with torch.enable_grad():
         for _ in range(BALANCING):
             optimizer.zero_grad()

@@ -26,8 +26,6 @@ from romkit.projections.storage import check_single
 PROBES = 4
 """States of a ball at which a map is compared with its recorded operations, beside the center."""
 
-DIFFERENCES = 1e-6
-"""Share by which a derivative by differences may exceed a bound."""
 
 MAPS = ("encoder", "decoder", "projection")
 
@@ -245,9 +243,11 @@ class _Certified:
             return least
         return min(least, lipsdp(chain, least))
 
-    def _lower(self, jacobian: Jacobian, upper: float) -> float:
+    def _lower(self, jacobian: Jacobian, upper: float, *, differences: float = 1e-6) -> float:
         """NaN without an upper bound, where ascent would find any number; zero where the upper
         bound is zero.
+
+        `differences`: share by which a derivative by differences may exceed a bound.
         """
         if upper == math.inf:
             return math.nan
@@ -263,7 +263,7 @@ class _Certified:
                 got=f"a derivative of the {self.which} that fails ({reason})",
                 fix="drop torch.autograd.Function from its maps, or give it jvp and setup_context",
             ) from error
-        if lower > upper * (1 + DIFFERENCES):
+        if lower > upper * (1 + differences):
             raise InputError(
                 "projection",
                 expected="derivatives of its values",

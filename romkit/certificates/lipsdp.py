@@ -22,25 +22,12 @@ TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
 unknowns.
 """
 
-INSIDE = 1e-3
-"""Smallest eigenvalue that the solver's matrix must have, as a share of the guessed square of the
-bound.
-
-It is larger than the solver's error, so that its multipliers are valid."""
-
-POOR = 0.7
-"""Share of the guess below which `INSIDE` enlarges a bound by more than a percent; the bound is a
-better guess then.
-"""
 
 ROUNDING = 1e-14
 """Singular values, relative to the largest, that are zero."""
 
-LARGEST = 250
-"""Largest number of unknowns; they take about a minute."""
 
-
-def lipsdp(links: Links, scale: float) -> float:
+def lipsdp(links: Links, scale: float, *, poor: float = 0.7, largest: int = 250) -> float:
     """Semidefinite bound of the norm of a derivative whose units have gains within their ranges.
 
     A unit is u = ḡ v + h̄ q + e with v and q linear in what is before it, and gains g = ḡ ± δg and
@@ -51,11 +38,14 @@ def lipsdp(links: Links, scale: float) -> float:
 
     Without q the bracket is (u - a v)(b v - u) of a slope in [a, b]. The unknowns are u₀ and e, in
     which no large parts of v cancel. A solver finds T; γ is then computed from T, so that its
-    tolerance does not enter. Infinite where that fails, or with more unknowns than `LARGEST`.
+    tolerance does not enter. Infinite where that fails, or with more unknowns than `largest`.
 
     Args:
         links: from the input to the output.
         scale: a guess of the bound; numbers are divided by it.
+        poor: share of the guess below which the least eigenvalue of the solver's matrix enlarges a
+            bound by more than a percent; the bound is a better guess then.
+        largest: largest number of unknowns; they take about a minute.
 
     Raises:
         InputError: cvxpy is not installed.
@@ -66,7 +56,7 @@ def lipsdp(links: Links, scale: float) -> float:
     turn = _directions(links)  # (size, n)
     n = turn.shape[1]
     units = sum(len(block.sizes[0]) for block in links.blocks)
-    if n + units > LARGEST:
+    if n + units > largest:
         return math.inf
     rows, brackets = _over_unknowns(links, turn, units)
     out = links.last.numpy() @ rows / scale  # (r, n + units)
@@ -75,8 +65,8 @@ def lipsdp(links: Links, scale: float) -> float:
     slack = np.tensordot(multipliers, brackets, 1)
     gamma = _smallest(-square - slack, n)
     bound = (1 + MARGIN) * scale * gamma**0.5
-    if bound < POOR * scale:
-        return min(bound, lipsdp(links, bound))
+    if bound < poor * scale:
+        return min(bound, lipsdp(links, bound, poor=poor, largest=largest))
     return bound
 
 
@@ -143,11 +133,15 @@ def _squares(rows: Array) -> Array:
     return rows[:, :, None] * rows[:, None, :]
 
 
-def _multipliers(n: int, out: Array, forms: Array) -> Array:
+def _multipliers(n: int, out: Array, forms: Array, *, inside: float = 1e-3) -> Array:
     """T (units,) with the smallest γ for which γ I₀ - out - Σ Tᵢ formsᵢ is definite, with I₀ for
     the first n unknowns.
 
     Zeros where the solver fails.
+
+    `inside`: smallest eigenvalue that the solver's matrix must have, as a share of the guessed
+    square of the bound. It is larger than the solver's error, so that its multipliers are
+    valid.
     """
     cvxpy = checks.extra("certify", "cvxpy", "certify")
     of_input = np.arange(len(out)) < n
@@ -157,7 +151,7 @@ def _multipliers(n: int, out: Array, forms: Array) -> Array:
     weighed = cvxpy.reshape(columns @ T, out.shape, order="C")
     identity = np.diag(of_input * 1.0)
     of_units = np.diag(~of_input * 1.0)
-    form = gamma * identity - out - INSIDE * of_units - weighed
+    form = gamma * identity - out - inside * of_units - weighed
     symmetric = (form + form.T) / 2
     definite = symmetric >> 0
     problem = cvxpy.Problem(cvxpy.Minimize(gamma), [definite])

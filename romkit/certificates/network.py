@@ -31,10 +31,6 @@ MOVES = {"_to_copy", "cat", "constant_pad_nd", "select_scatter", "slice_scatter"
 LINEAR = (VIEWS - HIDDEN) | SUMS | MOVES
 """Operations that are linear, or affine, in their tensors."""
 
-AGREE = 1e-6
-"""Largest relative difference of values from those of the recorded operations, which rounding has
-much smaller.
-"""
 
 Map = Callable[..., Tensor]
 """Function of tensors."""
@@ -115,11 +111,14 @@ def network(function: Map, units: Units, probes: Probes = ()) -> Signal:
     return signal
 
 
-def _check_values(function: Map, recorded: Trace, probes: Probes) -> None:
+def _check_values(function: Map, recorded: Trace, probes: Probes, *, agree: float = 1e-6) -> None:
     """Refuse a function whose values are not those of the operations that it was recorded with.
 
     A function that catches the error of a branch on values, looks at the kind of its inputs or
     counts its calls is recorded as a map that it is not.
+
+    `agree`: largest relative difference of values from those of the recorded operations, which
+    rounding has much smaller.
     """
     replay = None
     if is_symbol(recorded.result):
@@ -130,8 +129,8 @@ def _check_values(function: Map, recorded: Trace, probes: Probes) -> None:
         if replay is not None:
             again = replay(*inputs)
         largest = values.abs().nan_to_num(0.0).amax()
-        tolerance = AGREE * float(largest)
-        if not torch.allclose(again.double(), values, AGREE, tolerance, equal_nan=True):
+        tolerance = agree * float(largest)
+        if not torch.allclose(again.double(), values, agree, tolerance, equal_nan=True):
             reason = (
                 "values that are not those of its operations: drop caches and branches on values"
             )

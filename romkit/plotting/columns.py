@@ -8,14 +8,8 @@ import xarray as xr
 from romkit.core.types import Array
 from romkit.plotting import style
 
-PERIODS = 6
-"""Periods of the dominant oscillation in a stretch of time: more of them blur into a texture."""
-
 ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 """Lengths of a stretch, in powers of ten, whose ends are round numbers on an axis."""
-
-LONG = 2.5
-"""Length of a run, in stretches, from which on its beginning and its end are shown alone."""
 
 
 class Column(NamedTuple):
@@ -61,15 +55,21 @@ def _time_unit(run: xr.Dataset) -> str:
     return "time units"
 
 
-def _window(time: Array, truth: Array) -> int:
+def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -> int:
     """Number of samples of a readable stretch; all samples where two such stretches cover most of
     the run.
+
+    `periods`: periods of the dominant oscillation in a stretch of time: more of them blur into
+    a texture.
+
+    `long`: length of a run, in stretches, from which on its beginning and its end are shown
+    alone.
     """
     since_start = time - time[0]
     span = since_start[-1]
     period = span / _median_cycles(truth)
-    readable = _rounded_up(PERIODS * period)
-    if span <= LONG * readable:
+    readable = _rounded_up(periods * period)
+    if span <= long * readable:
         return len(time)
     last = int(np.searchsorted(since_start, readable))
     return last + 1

@@ -22,8 +22,6 @@ from romkit.plotting import style
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 """Writers of an animation, by the ending of its file."""
 
-MOST_PARAMETERS = 3
-"""Largest number of parameters in the title of a panel."""
 
 INNER = ("latent", "control", "lower", "upper", "spread")
 """Beginnings of the names of variables that are shown only where there is nothing else."""
@@ -84,13 +82,16 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     return figure
 
 
-def _context(run: xr.Dataset) -> str:
-    """The first constant parameters of one trajectory; more do not fit above a panel."""
+def _context(run: xr.Dataset, *, most_parameters: int = 3) -> str:
+    """The first constant parameters of one trajectory; more do not fit above a panel.
+
+    `most_parameters`: largest number of parameters in the title of a panel.
+    """
     words = []
     for name, value in display.parameters(run).items():
         if value.ndim == 0:
             words.append(f"{name} = {float(value):.4g}{style.unit(value, ' {}')}")
-    fitting = words[:MOST_PARAMETERS]
+    fitting = words[:most_parameters]
     return ", ".join(fitting)
 
 

@@ -22,15 +22,6 @@ from romkit.plotting import style
 from romkit.plotting.courses import omitted
 from romkit.plotting.places import place, quantity, telling_components
 
-FAR = 3.0
-"""Range of an interval, in that of truth and mean, beyond which it is clipped."""
-
-THIN = 0.05
-"""Width of an interval, in the range of the forecast, below which a line hides most of it."""
-
-DEVIATIONS = 5.0
-"""Distance from the median [deviations of the data] beyond which states do not decide the axis."""
-
 
 @validated
 def plot_forecast(
@@ -101,13 +92,17 @@ def plot_forecast(
     return figure
 
 
-def _is_hidden(runs: xr.Dataset, chosen: Sequence[int]) -> bool:
-    """Whether a line hides the interval of a component that is drawn, most of the time."""
+def _is_hidden(runs: xr.Dataset, chosen: Sequence[int], *, thin: float = 0.05) -> bool:
+    """Whether a line hides the interval of a component that is drawn, most of the time.
+
+    `thin`: width of an interval, in the range of the forecast, below which a line hides most of
+    it.
+    """
     if "lower" not in runs:
         return False
     half = _half_widths(runs.isel(component=list(chosen)))
     typical = 2 * half.median(("trajectory", "time"))
-    return bool((typical < THIN).any())
+    return bool((typical < thin).any())
 
 
 def _half_widths(runs: xr.Dataset) -> xr.DataArray:
@@ -232,16 +227,24 @@ def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
     panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
 
 
-def _clip(panel: Axes, run: xr.Dataset, inside: Array) -> None:
-    """Keep one lost member from deciding the range of the axis."""
+def _clip(
+    panel: Axes, run: xr.Dataset, inside: Array, *, far: float = 3.0, deviations: float = 5.0
+) -> None:
+    """Keep one lost member from deciding the range of the axis.
+
+    `far`: range of an interval, in that of truth and mean, beyond which it is clipped.
+
+    `deviations`: distance from the median [deviations of the data] beyond which states do not
+    decide the axis.
+    """
     low, high = style.limits(inside)
     if "state_std" in run.coords:
         # a mean that is lost does not decide either
         centre = float(np.nanmedian(inside))
-        reach = DEVIATIONS * float(run["state_std"])
+        reach = deviations * float(run["state_std"])
         low = max(low, centre - reach)
         high = min(high, centre + reach)
-    room = FAR * (high - low)
+    room = far * (high - low)
     if room <= 0:
         return
     lower, upper = run["lower"].values, run["upper"].values

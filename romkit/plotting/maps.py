@@ -15,9 +15,6 @@ from romkit.plotting import scores, style
 TIMES = 4
 """Number of times, from the first one to the last."""
 
-MOST_VARIABLES = 2
-"""Largest number of variables in one figure; each takes three rows."""
-
 
 class Plane(NamedTuple):
     """One variable over a plane, of the truth and of the reduced model, each (time, y, x)."""
@@ -43,15 +40,17 @@ def planes(run: xr.Dataset) -> list[Plane]:
     return pairs
 
 
-def draw_maps(run: xr.Dataset, seed: int) -> tuple[Figure, Axes, int]:
+def draw_maps(run: xr.Dataset, seed: int, *, most_variables: int = 2) -> tuple[Figure, Axes, int]:
     """Maps of the first trajectory at some times, with the error over time below.
+
+    `most_variables`: largest number of variables in one figure; each takes three rows.
 
     Returns:
         The figure, the panel of the error, and the number of variables that are left out.
     """
     one_run = run.isel(seed=seed, trajectory=0)
     variables = planes(one_run)
-    drawn = variables[:MOST_VARIABLES]
+    drawn = variables[:most_variables]
     steps = style.spread(run, TIMES)
     rows = 3 * len(drawn)
     height = 1.25 * rows + 1.8

@@ -18,11 +18,6 @@ SAMPLES = 500
 RESOLVED = 1e-6
 """Singular value, relative to the largest, below which a direction is rounding."""
 
-MOVES = 0.1
-"""Deviation of a component, in the largest of all, from which on it moves: others show noise."""
-
-LINE = 16
-"""Letters of a label beside a low panel, beyond which it goes on in a second line."""
 
 ROUNDING = 100.0
 """Deviation of a variable [last digits of its mean], below which it is constant."""
@@ -81,10 +76,14 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     return np.sort(chosen)
 
 
-def _moving(anomalies: Array) -> Array:
-    """Numbers of the components that move; of all, where none does."""
+def _moving(anomalies: Array, *, moves: float = 0.1) -> Array:
+    """Numbers of the components that move; of all, where none does.
+
+    `moves`: deviation of a component, in the largest of all, from which on it moves: others
+    show noise.
+    """
     deviations = anomalies.std(0)
-    moving = np.flatnonzero(deviations > MOVES * deviations.max())
+    moving = np.flatnonzero(deviations > moves * deviations.max())
     return moving if len(moving) > 0 else np.arange(len(deviations))
 
 
@@ -136,8 +135,11 @@ def place(data: xr.Dataset, component: int) -> str:
     return name
 
 
-def quantity(data: xr.Dataset, component: int) -> str:
-    """Variable of a component that has a place, or the component's own name, with its unit."""
+def quantity(data: xr.Dataset, component: int, *, line: int = 16) -> str:
+    """Variable of a component that has a place, or the component's own name, with its unit.
+
+    `line`: letters of a label beside a low panel, beyond which it goes on in a second line.
+    """
     name = str(data["component"].values[component])
     where = place(data, component)
     if where != name:
@@ -146,7 +148,7 @@ def quantity(data: xr.Dataset, component: int) -> str:
     # a column `speed (m/s)` has its unit in its name
     is_said = bool(unit) and split_unit(name).unit == unit
     words = name if is_said else f"{name}{display.with_unit(unit, ' ({})')}"
-    return textwrap.fill(words, LINE, break_long_words=False)
+    return textwrap.fill(words, line, break_long_words=False)
 
 
 def unit_of_place(attrs: Mapping[str, object]) -> str:

@@ -8,9 +8,6 @@ from romkit.core.types import Array
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import style
 
-MOST_POINTS = 2000
-"""Points of a curve beyond which more cannot be seen."""
-
 ERRORS = ("nrmse", "nrmse_projected")
 """Errors of the reduced model, and of the projection of the truth."""
 
@@ -60,10 +57,20 @@ def draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
 
 
 def _draw_seeds(
-    panel: Axes, time: Array, errors: Array, seed: int, colour: str, label: str
+    panel: Axes,
+    time: Array,
+    errors: Array,
+    seed: int,
+    colour: str,
+    label: str,
+    *,
+    most_points: int = 2000,
 ) -> None:
-    """Draw errors (seed, T), all but one seed as thin lines without a label."""
-    step = max(1, len(time) // MOST_POINTS)
+    """Draw errors (seed, T), all but one seed as thin lines without a label.
+
+    `most_points`: points of a curve beyond which more cannot be seen.
+    """
+    step = max(1, len(time) // most_points)
     every = slice(None, None, step)
     # a logarithmic axis has no place for zero
     positive = np.where(errors > 0, errors, np.nan)

@@ -18,8 +18,6 @@ from romkit.plotting.places import unit_of_place
 FIELD_SIZE = 24
 """Number of components of one unit from which on a state is shown as a field, and not as curves."""
 
-PIXELS = 1000
-"""Columns of a mesh beyond which more cannot be seen."""
 
 LOST = 0.2
 """Share of missing samples from which on a panel says why they are missing."""
@@ -149,10 +147,15 @@ def _add_bar(figure: Figure, panels: Array, label: str, shown: list[Array]) -> N
     figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=aspect)
 
 
-def _draw_mesh(panel: Axes, values: Array, time: Array, places: Array, look: style.Look) -> None:
-    """Draw values (T, n) against time, with the places upwards."""
+def _draw_mesh(
+    panel: Axes, values: Array, time: Array, places: Array, look: style.Look, *, pixels: int = 1000
+) -> None:
+    """Draw values (T, n) against time, with the places upwards.
+
+    `pixels`: columns of a mesh beyond which more cannot be seen.
+    """
     last = len(time) - 1
-    samples = np.linspace(0, last, PIXELS).astype(int)
+    samples = np.linspace(0, last, pixels).astype(int)
     samples = np.unique(samples)
     upwards = values[samples].T  # (n, T)
     style.draw_mesh(panel, (time[samples], places), upwards, look.colours, look.limits)

@@ -50,9 +50,6 @@ RC = {
 }
 """Settings of matplotlib in which all figures are drawn."""
 
-PARAMETERS_A_LINE = 4
-"""Largest number of context parameters on one line of a title."""
-
 
 def style() -> object:
     """Block in which a figure is drawn."""
@@ -230,8 +227,11 @@ def truth(run: xr.Dataset) -> str:
     return run["truth"].attrs.get("long_name", "full model")
 
 
-def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
-    """Context parameters of a trajectory that differ between trajectories, or those that do not."""
+def context(run: xr.Dataset, trajectory: int, *, varying: bool, parameters_a_line: int = 4) -> str:
+    """Context parameters of a trajectory that differ between trajectories, or those that do not.
+
+    `parameters_a_line`: largest number of context parameters on one line of a title.
+    """
     values = []
     for name, coord in display.parameters(run).items():
         if coord.dims != ("trajectory",):
@@ -241,8 +241,8 @@ def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
             value = coord.values[trajectory]
             values.append(f"{name} = {value:.4g}{unit(coord, ' {}')}")
     lines = []
-    for start in range(0, len(values), PARAMETERS_A_LINE):
-        line = values[start : start + PARAMETERS_A_LINE]
+    for start in range(0, len(values), parameters_a_line):
+        line = values[start : start + parameters_a_line]
         lines.append(", ".join(line))
     return ",\n".join(lines)
 

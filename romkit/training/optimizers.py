@@ -172,9 +172,6 @@ class Adam(Optimizer):
 TINY = 1e-30
 """Keeps a basis where its mean is still zero."""
 
-LARGEST = 512
-"""Sides of a matrix from here on are not turned: a basis of theirs would cost more than it gains."""
-
 
 @dataclass(frozen=True)
 class Soap(Adam):
@@ -250,12 +247,16 @@ class Soap(Adam):
         return state._replace(moments=(*state.moments[:2], *means, *turned))
 
 
-def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """(number of the matrix, axis) of each side that is turned."""
+def _sides(matrices: Sequence[Tensor], *, largest: int = 512) -> list[tuple[int, int]]:
+    """(number of the matrix, axis) of each side that is turned.
+
+    `largest`: sides of a matrix from here on are not turned: a basis of theirs would cost more
+    than it gains.
+    """
     sides = []
     for axis in (-2, -1):
         for k, x in enumerate(matrices):
-            if 1 < x.shape[axis] < LARGEST:
+            if 1 < x.shape[axis] < largest:
                 sides.append((k, axis))
     return sides
 

@@ -40,23 +40,15 @@ FIRST_PHASE_LENGTH, PHASE_GROWTH = 80, 0.6
 trajectories.
 """
 
-SPAN = 25
-"""Steps at the end of a window over which τ is averaged."""
 
 TRIES = 8
 """Dampings that are tried for a step."""
 
 SAMPLES, PARTS = 1024, 8
-"""Snapshots per part, and parts, by which H is estimated; RENEW steps later it is estimated again."""
-RENEW = 3
+"""Snapshots per part, and parts, by which H is estimated."""
 
 DAMPING = 1e-2
 """Smallest μ, relative to the mean of the diagonal of H."""
-
-OUTLIER = 1.25
-"""Largest |τ| of a window that takes part, in times in which the state moves by one standard
-deviation.
-"""
 
 
 @validated
@@ -182,8 +174,11 @@ class _Windows:
         lost = usable & ~_usable(tau / self.unit)
         return bool(lost.any())
 
-    def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
-        """τ (C,) of a model per window, theta (C, P)."""
+    def ahead(self, theta: Tensor, along: Tensor, *, span: int = 25) -> Tensor:
+        """τ (C,) of a model per window, theta (C, P).
+
+        `span`: steps at the end of a window over which τ is averaged.
+        """
         pick = torch.arange(self.count)
         x = self.data.state[pick, along].unsqueeze(2)  # (L + 1, C, 1, n)
         v = self.data.velocity[pick, along].unsqueeze(2)
@@ -192,16 +187,20 @@ class _Windows:
         ahead = []
         for k in range(1, len(along)):
             z, image = self.advance(theta, z, c)
-            if k >= len(along) - SPAN:
+            if k >= len(along) - span:
                 along_motion = ((image - x[k]) * v[k]).sum((1, 2))
                 speed = v[k].square().sum((1, 2))
                 ahead.append(along_motion / speed)
         return torch.stack(ahead).mean(0)
 
 
-def _usable(tau: Tensor) -> Tensor:
-    """Windows whose τ [deviations] is within the linear range."""
-    return tau.isfinite() & (tau.abs() < OUTLIER)
+def _usable(tau: Tensor, *, outlier: float = 1.25) -> Tensor:
+    """Windows whose τ [deviations] is within the linear range.
+
+    `outlier`: largest |τ| of a window that takes part, in times in which the state moves by one
+    standard deviation.
+    """
+    return tau.isfinite() & (tau.abs() < outlier)
 
 
 class _Snapshots:
@@ -258,13 +257,18 @@ def _refine_one(
     snapshots: _Snapshots,
     plan: PhaseFit,
     generator: torch.Generator,
+    *,
+    renew: int = 3,
 ) -> tuple[Tensor, list[float]]:
-    """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
+    """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each.
+
+    `renew`: steps after which H is estimated again.
+    """
     rows = snapshots.sample(SAMPLES * PARTS, generator)
     damping = DAMPING
     errors = []
     for k in range(plan.steps):
-        if k % RENEW == 0:
+        if k % renew == 0:
             curvature = snapshots.curvature(theta, generator)
             size = curvature.diagonal().mean()
             unit = size * torch.eye(len(theta)).to(curvature)

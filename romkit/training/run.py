@@ -34,19 +34,6 @@ from romkit.training.watch import Watch
 CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
-LONG_RUN = 10_000_000
-"""Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it
-takes with Adam.
-
-By benchmarks/training/RESULTS.md a row takes an NcAE 3 us less on Lorenz96 and 4 us less on the
-pendulum, so ten seconds are back after two to four million rows; with slower compilers, too, this
-many are sure to pay. The number decides alone, never a clock: compiled and eager training differ by
-rounding, and a seed must mean the same everywhere.
-"""
-
-LONG_RUN_ON_GPU = 3000
-"""Steps of a run on a GPU from which compiling a step pays; shorter runs capture it as it is."""
-
 
 def digest(tensors: Sequence[Tensor]) -> str:
     """SHA-256 of tensors, by which a checkpoint knows its data."""
@@ -246,14 +233,33 @@ class Run:
             columns["best_epoch"] = end.best.epoch.int()
         return _joined(by_seed(**columns), [shared] * len(seeds))
 
-    def _speed(self, rows: int, per_epoch: int, seeds: int) -> tuple[bool, bool]:
-        """Whether the step on snapshots is compiled, and whether it is compiled or captured."""
+    def _speed(
+        self,
+        rows: int,
+        per_epoch: int,
+        seeds: int,
+        *,
+        long_run: int = 10_000_000,
+        long_run_on_gpu: int = 3000,
+    ) -> tuple[bool, bool]:
+        """Whether the step on snapshots is compiled, and whether it is compiled or captured.
+
+        `long_run`: rows (steps x seeds x batch size) from which compiling the step pays for
+        the ten seconds that it takes with Adam. By benchmarks/training/RESULTS.md a row
+        takes an NcAE 3 us less on Lorenz96 and 4 us less on the pendulum, so ten seconds
+        are back after two to four million rows; with slower compilers, too, this many are
+        sure to pay. The number decides alone, never a clock: compiled and eager training
+        differ by rounding, and a seed must mean the same everywhere.
+
+        `long_run_on_gpu`: steps of a run on a GPU from which compiling a step pays; shorter
+        runs capture it as it is.
+        """
         plan = self.plan.snapshots
         on_gpu = self.device.type == "cuda"
         if on_gpu:
-            pays = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
+            pays = plan.epochs * per_epoch >= long_run_on_gpu
         else:
-            pays = plan.epochs * rows * seeds >= LONG_RUN
+            pays = plan.epochs * rows * seeds >= long_run
         # an optimizer of torch or geoopt may look at values
         if callable(plan.optimizer):
             compiled = self._compiled(False)

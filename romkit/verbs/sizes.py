@@ -13,9 +13,6 @@ from romkit.numerics.smoothers import matern
 SMALLEST = 1e-12
 """Least size, in the largest one: errors of runs that are all at rest vanish."""
 
-JITTER = 1e-10
-"""Variance that is added to a covariance, so that it can be inverted."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
@@ -85,14 +82,16 @@ def sizes_between(runs: Array, of_runs: Array, wanted: Array) -> Array:
     return np.exp(weights.numpy() @ logarithms)
 
 
-def gaps(runs: Array, wanted: Array) -> Array:
+def gaps(runs: Array, wanted: Array, *, jitter: float = 1e-10) -> Array:
     """Width (k,) of the gaps between runs (R, p) around wanted contexts (k, p), whatever the number of
     parameters: the deviation there of a random function with one derivative, of variance 1, that is
     known at the runs. In a narrow gap between two runs it goes with the width to the power 3/2.
 
+    `jitter`: variance that is added to a covariance, so that it can be inverted.
+
     Source: Rasmussen, Williams (2006), Gaussian processes, equations 2.24 and 4.17 with reach 1.
     """
     known, at = torch.from_numpy(np.unique(runs, axis=0)), torch.from_numpy(wanted)
-    kriging = Kriging(matern, noise=JITTER, degree=None)
+    kriging = Kriging(matern, noise=jitter, degree=None)
     variance = kriging.variance(known, at, kriging.weights(known, at))
-    return variance.clamp(min=JITTER).sqrt().numpy()
+    return variance.clamp(min=jitter).sqrt().numpy()
