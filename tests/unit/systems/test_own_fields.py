@@ -485,3 +485,31 @@ class HalfRate(Pair):
 
 def test_a_rate_of_half_precision_is_refused():
     refused("field", romkit.simulate, HalfRate(), duration=0.2, b=1.0)
+
+
+class Complex(Pair):
+    """An inverse transform whose imaginary part is rounding, or is not."""
+
+    def __init__(self, as_array):
+        self.as_array = as_array
+
+    def rhs(self, t, x, c):
+        rate = torch.fft.ifft(torch.fft.fft(x)) * -1j
+        return rate.numpy() if self.as_array else rate
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_complex_rates_of_real_states_are_refused(as_array):
+    refused("Complex.rhs", romkit.simulate, Complex(as_array), b=1.0)
+
+
+def test_a_parameter_may_be_called_like_an_argument():
+    class Lasting(Pair):
+        context = (ContextParameter("duration", "1", 0.5, 2.0, "rate"),)
+
+    data = Lasting().dataset(context={"duration": [1.0, 2.0]})
+    assert data.duration.values.tolist() == [1.0, 2.0]
+    branch = romkit.continuation(
+        Lasting(), start=[0.0, 0.0], context={"duration": (0.5, 2.0)}, points=3
+    )
+    assert branch.attrs["parameter"] == "duration"

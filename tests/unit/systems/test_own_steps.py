@@ -230,3 +230,48 @@ def test_steps_that_are_short_enough_are_not_warned_of():
     assert np.abs(ring.state.values[0, :, 7] / ring.state.values[0, 0, 7] - exact).max() < 1e-8
     # a transient that is over after some steps of many
     romkit.simulate(Stiff(step=0.01), k=100.0, duration=50.0)
+
+
+class Kepler(System):
+    """Two bodies, from their closest passage."""
+
+    name, state_names, dt, duration, horizon = "kepler", tuple("xyuv"), 0.1, 6.3, 63.0
+    context = (ContextParameter("e", "1", 0.1, 0.95, "eccentricity"),)
+
+    def rhs(self, t, s, c):
+        q, p = s.chunk(2, dim=-1)
+        return torch.cat([p, -q / torch.linalg.vector_norm(q, dim=-1, keepdim=True) ** 3], -1)
+
+    def initial_state(self, contexts, rng):
+        e, zero = contexts, torch.zeros_like(contexts)
+        return torch.cat([1 - e, zero, zero, torch.sqrt((1 + e) / (1 - e))], dim=-1)
+
+
+@pytest.mark.parametrize(("e", "warned"), [(0.3, False), (0.8, True), (0.95, True)])
+def test_steps_that_miss_a_close_passage_are_warned_of(e, warned):
+    """A body that is thrown out by its first step moves slowly from there on."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        states = romkit.simulate(Kepler(), e=e).state.values[0]
+    energy = (states[:, 2:] ** 2).sum(-1) / 2 - 1 / np.hypot(states[:, 0], states[:, 1])
+    is_wrong = np.abs(energy + 0.5).max() > 0.05
+    assert is_wrong == warned
+    assert any("errs by" in str(one.message) for one in said) == warned
+
+
+def test_a_sparse_jacobian_gives_the_same_states():
+    """Diffusion among 60 cells."""
+
+    def rate(t, y):
+        padded = torch.nn.functional.pad(y, (1, 1))
+        return 1e4 * (padded[..., 2:] - 2 * y + padded[..., :-2])
+
+    y = torch.sin(torch.linspace(0, 3, 60, dtype=torch.float64))[None]
+    times = torch.linspace(0, 0.1, 4, dtype=torch.float64)
+    band = np.abs(np.subtract.outer(np.arange(60), np.arange(60))) <= 1
+    dense, sparse = (
+        SciPy("BDF", jac_sparsity=pattern)(rate, y, times).states for pattern in (None, band)
+    )
+    assert torch.allclose(dense, sparse, atol=1e-8)
+    refused("jac_sparsity", SciPy, "LSODA", jac_sparsity=band)
+    refused("jac_sparsity", SciPy("BDF", jac_sparsity=band[:5, :5]), rate, y, times)
