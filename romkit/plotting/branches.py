@@ -22,6 +22,7 @@ Height = Callable[..., Array]
 
 
 @validated
+@style.plain_names
 def plot_branches(
     *branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()
 ) -> Figure:
@@ -177,6 +178,7 @@ def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Height) -> None
 
 
 @validated
+@style.plain_names
 def plot_sample(history: xr.Dataset) -> Figure:
     """Estimated error over the contexts: of one parameter a curve for each round; of more, the last
     round in a plane.

@@ -8,6 +8,7 @@ from romkit.plotting import style
 from romkit.plotting.places import quantity, telling_components
 
 
+@style.plain_names
 def plot_courses(data: xr.Dataset) -> Figure:
     """Components against time: a row for each, a column for a trajectory, at most four of both.
 

@@ -28,6 +28,7 @@ INNER = ("latent", "control", "lower", "upper", "spread")
 
 
 @validated
+@style.plain_names
 def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     """Variables of one dimension against time, on their own coordinates: a row for each, a column
     for a trajectory.
@@ -96,6 +97,7 @@ def _context(run: xr.Dataset, *, most_parameters: int = 3) -> str:
 
 
 @validated
+@style.plain_names
 def plot_frames(
     data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4
 ) -> Figure:
@@ -199,6 +201,8 @@ def animate(
             figure.colorbar(image, ax=panel, label=meaning)
 
     which = _which(data, variable, trajectory)
+    figure.suptitle(which)
+    style.show_plain(figure)
 
     def draw(k: int) -> list[Any]:
         for image, values in zip(images, shown.data_vars.values(), strict=True):

@@ -24,6 +24,7 @@ from romkit.plotting.places import place, quantity, telling_components
 
 
 @validated
+@style.plain_names
 def plot_forecast(
     band: xr.Dataset,
     truth: xr.Dataset | None = None,
@@ -273,6 +274,7 @@ def _title(runs: xr.Dataset, trajectory: int) -> str:
 
 
 @validated
+@style.plain_names
 def plot_calibration(reliability: xr.Dataset) -> Figure:
     """Coverage of intervals against their level; on the diagonal an ensemble is calibrated.
 

@@ -20,6 +20,7 @@ MAX_PAIRS = 6
 
 
 @validated
+@style.plain_names
 def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
     """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate,
     against time.
@@ -58,6 +59,7 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
 
 
 @validated
+@style.plain_names
 def plot_phase(
     data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time"
 ) -> Figure:

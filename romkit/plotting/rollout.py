@@ -23,6 +23,7 @@ NEGLIGIBLE = 1e-12
 
 
 @validated
+@style.plain_names
 def plot_rollout(run: xr.Dataset) -> Figure:
     """Full model, reduced model and their difference, with the error over time below.
 

@@ -16,6 +16,7 @@ COLOURS = (style.DARK, style.ORANGE)
 
 
 @validated
+@style.plain_names
 def plot_spectrum(run: xr.Dataset) -> Figure:
     """Power spectra of the truth and of the reduced model, the mean over components; one panel for
     each trajectory.

@@ -1,7 +1,9 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 import matplotlib
 import numpy as np
@@ -11,10 +13,13 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
+from matplotlib.text import Text
 
 from romkit.core import checks, display, errors, files, tensors
 from romkit.core.boundary import FilePath, validated
 from romkit.core.types import Array
+
+P = ParamSpec("P")
 
 MAX_COLUMNS = 4
 """Largest number of contexts, or trajectories, in one figure."""
@@ -54,6 +59,32 @@ RC = {
 def style() -> object:
     """Block in which a figure is drawn."""
     return matplotlib.rc_context(RC)
+
+
+def plain_names(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """A function of a figure whose names and units are drawn as they are: two dollars in a name of the
+    data are no formula.
+    """
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **named: P.kwargs) -> Figure:
+        figure = draw(*args, **named)
+        show_plain(figure)
+        return figure
+
+    return drawn
+
+
+def show_plain(figure: Figure) -> None:
+    """Draw all text of a figure as it is, but for numbers of axes, which may be powers."""
+    of_axes = set()
+    for panel in figure.axes:
+        for axis in (panel.xaxis, panel.yaxis):
+            of_axes.update([*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)])
+    for text in figure.findobj(Text):
+        is_power = "mathdefault" in text.get_text() or not text.get_text()
+        if text not in of_axes or not is_power:
+            text.set_parse_math(False)
 
 
 def panels(
