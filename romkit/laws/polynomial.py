@@ -42,10 +42,10 @@ LINEAR = ((1, 2), (1, 1), (1, 0))
 """Degrees in the latents and in the context of linear laws."""
 
 DEGREES = {
-    1: ((3, 1), (5, 1), (5, 2), *LINEAR),
-    2: ((5, 1), (5, 2), (7, 1), (3, 2), *LINEAR),
-    3: ((3, 1), (3, 2), (5, 1), *LINEAR),
-    4: ((3, 1), (3, 2), *LINEAR),
+    1: ((3, 1), (2, 1), (5, 1), (5, 2), *LINEAR),
+    2: ((5, 1), (2, 1), (5, 2), (7, 1), (3, 2), *LINEAR),
+    3: ((3, 1), (2, 1), (3, 2), (5, 1), *LINEAR),
+    4: ((3, 1), (2, 1), (3, 2), *LINEAR),
     5: ((3, 1), (2, 1), *LINEAR),
 }
 """Degrees in the latents and in the context that are tried, by the number of latents."""
