@@ -23,6 +23,7 @@ from romkit.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.laws.scaling import Scaling
 from romkit.laws.shooting import (
     CLEAN,
+    FINE,
     LEAST,
     POLISHED,
     POLISHING,
@@ -31,6 +32,7 @@ from romkit.laws.shooting import (
     SHORTEST,
     Stage,
     Structure,
+    is_coarse,
     is_informative,
     lengths,
     polished,
@@ -501,7 +503,8 @@ class Fit:
         informative, of those whose rollouts stay near them.
         """
         length = self._followed(stages)
-        errors = [self.problem.error(stage.theta, length=length) for stage in stages]
+        resolution = POLISHED if is_coarse(self.problem.runs) else FINE
+        errors = [self.problem.error(stage.theta, resolution, length) for stage in stages]
         ranking = sorted(range(len(stages)), key=errors.__getitem__)
         best = ranking[0]
         for k in ranking[:TRIED]:

@@ -7,7 +7,7 @@ own time scale, where this is a regression on differences, and double until they
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -556,6 +556,11 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     return plan
 
 
+def is_coarse(runs: Runs) -> bool:
+    """Return whether intervals between samples are longer than the first windows should be."""
+    return float(runs.times.diff().median()) > SHORTEST
+
+
 PIECE = 16
 """Samples in a row whose noise is measured together."""
 
@@ -683,6 +688,7 @@ def refinements(
         # what noise leaves undetermined must not follow it
         least = max(LEAST, OF_NOISE * deviation**2)
     apart = APART
+    finest = RESOLUTION
     for k, (duration, length) in enumerate(lengths(runs, shortest)):
         if duration >= ROUGH and not is_informative(structure, runs, theta, length):
             return
@@ -692,23 +698,47 @@ def refinements(
         if duration < ROUGH:
             # in short windows free starts would explain what the law has to
             resolution, loose = RESOLUTION, False
-        problem = shots(structure, runs, theta, length, hold, resolution, loose)
-        end = _fitted(problem, theta)
-        if problem.beside is not None and problem.is_refuted(theta, end):
+        problem = functools.partial(shots, structure, runs, theta, length, loose=loose)
+        followed = problem(hold, max(resolution, finest))
+        end = _fitted(followed, theta)
+        if length == 1 and is_coarse(runs):
+            end = _resolved(problem, end, hold)
+            # all that follows needs short steps, too, and what has faded does not come back
+            finest, strongest = POLISHED, LEAST
+            # noise is no larger than what a law leaves, and differences took a motion for it
+            noisy = noisy and float(end.cost) > NOISY**2
+            least = LEAST
+        if followed.beside is not None and followed.is_refuted(theta, end):
             apart = 0.0
-            problem = replace(problem, beside=None)
-            end = _fitted(problem, theta)
+            end = _fitted(replace(followed, beside=None), theta)
         theta = end.theta
         yield Stage(duration, length, theta)
 
 
-def _fitted(problem: Shots, theta: Tensor) -> Expanded:
+def _resolved(problem: Callable[[Hold, float], Shots], end: Expanded, hold: Hold) -> Expanded:
+    """Return a fit of single intervals by steps of RK4 that are short enough for any law.
+
+    Between samples that are far apart a motion may be much faster than its time scale says, which
+    is one of these samples. A law of long steps is then another one, and near it there are poor
+    minima: each fit is the start of one by shorter steps, with displaced samples that count less.
+    """
+    resolution = RESOLUTION
+    while resolution < POLISHED:
+        resolution *= GROWTH
+        hold = hold._replace(weight=max(hold.weight * FADING, LEAST))
+        end = _fitted(problem(hold, resolution), end.theta, POLISHING * REFINED, CLOSE)
+    return end
+
+
+def _fitted(
+    problem: Shots, theta: Tensor, trials: int = TRIALS, relative: float = SETTLED
+) -> Expanded:
     """Fit windows of one length, from coefficients of shorter ones on."""
     return levenberg_marquardt(
         problem.expanded(theta),
-        trials=TRIALS,
+        trials=trials,
         absolute=EXACT,
-        relative=SETTLED,
+        relative=relative,
         shrinkage=0.2,
         largest=10.0,
     )

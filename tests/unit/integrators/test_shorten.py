@@ -104,3 +104,21 @@ def test_a_stack_is_refused(prey):
     stack = replace(law, coefficients=law.coefficients.expand(2, -1, -1))
     with pytest.raises(InputError):
         shortened(stack, prey)
+
+
+def selkov(t, s, b):
+    x, y = s
+    return [-x + 0.1 * y + x * x * y, b - 0.1 * y - x * x * y]
+
+
+def test_a_law_of_samples_farther_apart_than_its_motion_takes():
+    draw = np.random.default_rng(0)
+    times = np.arange(11) * 4.0
+    contexts = [(b,) for b in np.linspace(-1, 1, 9).tolist()]
+    samples = runs(selkov, draw.uniform(0, 3, (4, 2)), times, contexts, ("b",))
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(samples)
+    state = torch.tensor([[0.5, 1.5], [1.0, 2.0]], dtype=torch.float64)
+    context = torch.tensor([[0.3], [-0.4]], dtype=torch.float64)
+    right = [selkov(0, s, *c) for s, c in zip(state.tolist(), context.tolist(), strict=True)]
+    found = law.predict(state, context)
+    assert torch.allclose(found, torch.tensor(right, dtype=torch.float64), atol=0.02)
