@@ -1,7 +1,9 @@
 """Discovery of hidden contexts: search, last fit, and factors on its errors by left-out groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import scipy.stats
 import torch
 from torch import Tensor
 
@@ -18,13 +20,22 @@ from romkit.hidden.search import (
     searched,
     second_part,
     simplest,
+    start,
 )
 from romkit.hidden.starts import OwnLaws
+from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import ROUGH
 
 LEVEL, WIDTH = 0.9, 1.6449
 """Level at which factors are told, and the deviations of a normal law that have it."""
+
+
+SURE = 0.99
+"""Level of the test whether runs of a group share a parameter."""
+
+MOST = 4
+"""Runs of a group, at most, whose own contexts are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,31 +59,50 @@ class Discovery:
 
 
 def discovered(groups: Groups) -> Discovery:
-    """Hidden contexts of groups of runs."""
+    """Hidden contexts of groups of runs.
+
+    A parameter of a group is one that its runs agree on. Where runs of one group differ as much as
+    those of several, a parameter makes up for what the law lacks: structures of fewer are taken.
+    """
     trials = searched(groups)
-    chosen = simplest(trials)
-    own = laws_of(chosen.structure.degree, groups)
-    every = torch.arange(len(groups))
-    posterior = _fit(chosen, own, groups, every)
-    of_contexts, of_forecasts = _factors(chosen, own, groups, posterior)
-    return Discovery(own.motion, posterior, chosen, trials, of_contexts, of_forecasts)
+    allowed = trials
+    while True:
+        chosen = simplest(allowed)
+        own = laws_of(chosen.structure.degree, groups)
+        posterior = _fit(chosen, own, groups, torch.arange(len(groups)))
+        check = _checked(chosen, own, groups, posterior)
+        if check.shared >= chosen.structure.hidden:
+            break
+        allowed = [t for t in allowed if t.structure.hidden < chosen.structure.hidden]
+    return Discovery(own.motion, posterior, chosen, trials, check.of_contexts, check.of_forecasts)
+
+
+class Check(NamedTuple):
+    """What groups tell that were left out of a fit.
+
+    Attributes:
+        of_contexts, of_forecasts: factors on deviations.
+        shared: number of hidden parameters that runs of a group share.
+    """
+
+    of_contexts: float
+    of_forecasts: float
+    shared: int
 
 
 def _fit(chosen: Trial, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
     """Laws and contexts of some groups."""
     runs = groups.only(kept)
-    family = fitted(own.start(chosen.structure, kept), own.motion, runs, Plan(ROUGH))
-    end: Expanded = polished(family, own.motion, runs)
+    stage = fitted(start(chosen.structure, own, groups, kept), own.motion, runs, Plan(ROUGH))
+    end: Expanded = polished(stage, own.motion, runs)
     return Posterior.of(end, gauged(end.family, own.information, int(runs.group[0])))
 
 
-def _factors(
-    chosen: Trial, own: OwnLaws, groups: Groups, posterior: Posterior
-) -> tuple[float, float]:
-    """Factors on the deviations of contexts and of forecasts, by groups that are left out, placed by
-    their first part, and compared with contexts of all and with their second part.
+def _checked(chosen: Trial, own: OwnLaws, groups: Groups, posterior: Posterior) -> Check:
+    """Contexts and forecasts of groups that are left out, placed by their first part, and compared
+    with contexts of all and with their second part; and contexts of their single runs.
     """
-    of_contexts, of_forecasts = [], []
+    of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
         kept = groups.kept(out)
         without = _fit(chosen, own, groups, kept)
@@ -87,10 +117,42 @@ def _factors(
             for run in range(len(late.states)):
                 reached, deviation = estimate.forecast(late.times, run)
                 of_forecasts.append(((reached - late.states[run]) / deviation).flatten())
-    return (
+            for piece in _pieces(runs):
+                alone = placed(without.family, own.motion, piece, known)
+                single.append((_with_one(alone.family.context) @ to_all)[0])
+                group_of.append(group)
+    shared = number_shared(torch.stack(single), torch.tensor(group_of))
+    return Check(
         factor(torch.cat(of_contexts), LEVEL, WIDTH),
         factor(torch.cat(of_forecasts), LEVEL, WIDTH),
+        shared,
     )
+
+
+def _pieces(runs: Runs) -> list[Runs]:
+    """Single runs of a group, or halves of the only one."""
+    if len(runs.states) > 1:
+        return [runs.only(torch.tensor([run])) for run in range(min(MOST, len(runs.states)))]
+    half = len(runs.times) // 2
+    early = replace(runs, states=runs.states[:, : half + 1], times=runs.times[: half + 1])
+    late = replace(runs, states=runs.states[:, half:], times=runs.times[half:])
+    return [early, late]
+
+
+def number_shared(contexts: Tensor, group: Tensor) -> int:
+    """Number of parameters (N, r) of pieces that differ more between groups than within them, by
+    the F test of the analysis of variance of their ranks, which a few lost pieces do not change.
+
+    Source: Conover, Iman (1981), Rank transformations as a bridge between parametric and
+    nonparametric statistics.
+    """
+    shared = 0
+    members = [group == number for number in range(int(group.max()) + 1)]
+    for column in contexts.T.numpy():
+        ranks = scipy.stats.rankdata(column)
+        test = scipy.stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
+        shared += bool(test.pvalue < 1 - SURE)
+    return shared
 
 
 def _alignment(family: Family, other: Family) -> Tensor:

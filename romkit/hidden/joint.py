@@ -38,8 +38,11 @@ from romkit.laws.shooting import (
 )
 from romkit.laws.shooting import Structure as LawStructure
 
-LONGEST = 16.0
-"""Longest windows [time scales]: of longer ones no context is told better, and chaos loses them."""
+LONGEST = 64.0
+"""Longest windows [time scales]."""
+
+FOLLOWED = 0.01
+"""Mean square distance from windows [largest latent] up to which longer ones can be followed."""
 
 CLOSE = 1e-3
 """Relative gain of a step after which the last fit ends."""
@@ -186,6 +189,13 @@ class Plan(NamedTuple):
     longest: float = LONGEST
 
 
+class Stage(NamedTuple):
+    """Family after windows of some length [intervals]."""
+
+    family: Family
+    length: int
+
+
 def fitted(
     family: Family,
     motion: Motion,
@@ -194,8 +204,8 @@ def fitted(
     *,
     law: bool = True,
     contexts: bool = True,
-) -> Family:
-    """Family that follows windows of the runs, from short ones to long ones.
+) -> Stage:
+    """Fit a family to windows of the runs, from short ones to the longest that it follows.
 
     Args:
         family: to begin with.
@@ -206,6 +216,7 @@ def fitted(
         contexts: whether hidden parameters are.
     """
     loose = noise(runs) > NOISY
+    stage = Stage(family, 1)
     for duration, length in lengths(runs, plan.shortest):
         if duration > max(plan.longest, plan.shortest):
             break
@@ -221,17 +232,20 @@ def fitted(
             shrinkage=0.2,
             largest=10.0,
         )
+        stage = Stage(end.family, length)
+        if float(end.cost) > FOLLOWED and duration > ROUGH:
+            break
         family = end.family
-    return family
+    return stage
 
 
 def polished(
-    family: Family, motion: Motion, runs: Runs, *, law: bool = True, trials: int = TRIALS
+    stage: Stage, motion: Motion, runs: Runs, *, law: bool = True, trials: int = TRIALS
 ) -> Expanded:
-    """Fit to the longest windows from starts of their own, with steps whose own error is
+    """Fit to windows of the same length from starts of their own, with steps whose own error is
     negligible.
     """
-    length = longest(runs)
+    family, length = stage
     start = None
     end = None
     for k in range(REFINED + 1):
@@ -251,12 +265,6 @@ def polished(
     return end
 
 
-def longest(runs: Runs) -> int:
-    """Intervals of the longest windows."""
-    step = float(runs.times.diff().median())
-    return min(len(runs.times) - 1, max(1, round(LONGEST / step)))
-
-
 def _alike(cost: Tensor, finer: Tensor) -> bool:
     """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
     larger = torch.maximum(cost, finer)
@@ -264,7 +272,12 @@ def _alike(cost: Tensor, finer: Tensor) -> bool:
 
 
 def windows_of(
-    family: Family, motion: Motion, runs: Runs, length: int, resolution: float, loose: bool
+    family: Family,
+    motion: Motion,
+    runs: Runs,
+    length: int,
+    resolution: float,
+    loose: bool,
 ) -> Shots:
     """Windows of all runs, of so many intervals."""
     weights = family.weights.transpose(0, 1)

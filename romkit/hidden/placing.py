@@ -91,8 +91,8 @@ class Placed:
 def placed(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Placed:
     """Context of one group of runs by the law of a family, and by its own known parameters (1, p)."""
     law = family.at(known, _nearest(family, motion, runs, known))
-    law = fitted(law, motion, runs, Plan(2 * SHORTEST), law=False)
-    return Placed(polished(law, motion, runs, law=False), motion, runs)
+    stage = fitted(law, motion, runs, Plan(2 * SHORTEST), law=False)
+    return Placed(polished(stage, motion, runs, law=False), motion, runs)
 
 
 def _nearest(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Tensor:

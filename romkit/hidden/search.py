@@ -8,24 +8,26 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.family import Family, Structure, motion
-from romkit.hidden.joint import LONGEST as WINDOW
 from romkit.hidden.joint import Plan, fitted
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.shooting import ROUGH
 
-FOLDS, FEW = 3, 6
+FOLDS, FEW = 3, 10
 """Parts of the groups, each left out once; so few groups are left out one by one."""
 
-LONGEST = 8.0
-"""Longest windows [time scales] of fits that are only compared."""
+LONGEST, AHEAD = 8.0, 16.0
+"""Longest windows of fits that are only compared, and duration of their forecasts [time scales]."""
 
 LOST, EXACT = 2.0, 1e-4
 """Errors of forecasts [largest latent] that are as bad or as good as any."""
 
-DEGREES = (1, 2, 3)
-"""Degrees of laws."""
+DEGREES = {1: (1, 2, 3, 5), 2: (1, 2, 3, 5)}
+"""Degrees of laws, by the number of latents."""
+
+OF_MANY = (1, 2, 3)
+"""Degrees of laws of more latents."""
 
 PATHS = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1))
 """Numbers of hidden parameters with the degree of the coefficients in them, from the simplest on."""
@@ -33,6 +35,9 @@ PATHS = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1))
 SCOUT, FAR = 2, 2.0
 """Hidden parameters with which degrees are compared, and the error of one, relative to the best,
 from which on it is given up."""
+
+HIGH = 3
+"""Degree above which higher ones are tried only if it is better than the one before."""
 
 PER_COEFFICIENT = 2
 """Numbers in the data, at least, for each coefficient of a law of all groups."""
@@ -113,7 +118,7 @@ def first_part(runs: Runs) -> Runs:
 def second_part(runs: Runs) -> Runs:
     """What follows the first half, for at most as long as windows are."""
     half = (len(runs.times) + 1) // 2
-    until = runs.times[half - 1] + WINDOW
+    until = runs.times[half - 1] + AHEAD
     late = (torch.arange(len(runs.times)) >= half) & (runs.times <= until)
     late[half] = True
     return replace(runs, states=runs.states[:, late], times=runs.times[late])
@@ -124,15 +129,23 @@ def trial(structure: Structure, own: OwnLaws, groups: Groups) -> Trial:
     errors = torch.zeros(len(groups), dtype=torch.float64)
     for out in groups.folds():
         kept = groups.kept(out)
-        family = fitted(
-            own.start(structure, kept),
-            own.motion,
-            groups.only(kept),
-            Plan(ROUGH, LONGEST),
-        )
+        begin = start(structure, own, groups, kept)
+        family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
         for group in out.tolist():
             errors[group] = _error(family, own, groups, group)
     return Trial(structure, errors)
+
+
+def start(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> Family:
+    """Family of some groups to begin with: a curve begins with as many straight directions as it
+    has powers, which tell its way.
+    """
+    if structure.hidden != 1 or structure.bend == 1:
+        return own.start(structure, kept)
+    straight = structure._replace(hidden=structure.bend, bend=1)
+    begin = own.start(straight, kept)
+    family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
+    return own.curve(family, structure.bend)
 
 
 def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
@@ -155,13 +168,16 @@ def forecast_errors(at: Placed, runs: Runs) -> Tensor:
 
 
 def simplest(trials: Sequence[Trial]) -> Trial:
-    """First of trials, in the order of their complexity, that is within one standard error of the
-    best.
+    """Best of trials, given in the order of their complexity, with the fewest hidden parameters
+    that are within one standard error of the best.
 
     Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
     """
     best = min(trials, key=lambda trial: trial.error)
-    return next(candidate for candidate in trials if _as_good(candidate, best))
+    fewest = next(candidate for candidate in trials if _as_good(candidate, best))
+    alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
+    least = min(trial.error for trial in alike)
+    return next(trial for trial in alike if trial.error <= (1 + LIKE) * least)
 
 
 def structures(degree: int, groups: int, known: int) -> list[Structure]:
@@ -178,7 +194,8 @@ def degrees(groups: Groups) -> list[int]:
     """Degrees of laws that the numbers in the data can tell, from the lowest on."""
     latents = groups.runs.states.shape[-1]
     numbers = int(groups.runs.observed.sum()) * latents
-    return [d for d in DEGREES if latents * math.comb(latents + d, d) * PER_COEFFICIENT <= numbers]
+    every = DEGREES.get(latents, OF_MANY)
+    return [d for d in every if latents * math.comb(latents + d, d) * PER_COEFFICIENT <= numbers]
 
 
 def laws_of(degree: int, groups: Groups) -> OwnLaws:
@@ -199,6 +216,8 @@ def searched(groups: Groups) -> list[Trial]:
     scouts: dict[int, Trial] = {}
     laws: dict[int, OwnLaws] = {}
     for degree in degrees(groups):
+        if degree > HIGH and _as_good(scouts[HIGH - 1], scouts[HIGH]):
+            break
         laws[degree] = laws_of(degree, groups)
         every = structures(degree, len(groups), known)
         without = [s for s in every if s.hidden == 0]
@@ -216,8 +235,24 @@ def searched(groups: Groups) -> list[Trial]:
     for scout in promising:
         degree = scout.structure.degree
         trials += _others(laws[degree], groups, [t for t in trials if t.structure.degree == degree])
-    order = lambda trial: (trial.structure.hidden, trial.structure.degree, trial.structure.bend)  # noqa: E731
-    return sorted(trials, key=order)
+    trials = sorted(trials, key=_complexity)
+    chosen = simplest(trials)
+    if chosen.error <= EXACT * (1 + LIKE):
+        return trials
+    # degrees that more hidden parameters made alike may differ with this number of them
+    for degree, scout in scouts.items():
+        if scout in promising or scout.error > FAR * best.error:
+            continue
+        done = [t.structure for t in trials]
+        every = structures(degree, len(groups), known)
+        left = [s for s in every if s.hidden == chosen.structure.hidden and s not in done]
+        trials += [trial(structure, laws[degree], groups) for structure in left]
+    return sorted(trials, key=_complexity)
+
+
+def _complexity(trial: Trial) -> tuple[int, int, int]:
+    """Key of the order of trials from the simplest on."""
+    return trial.structure.hidden, trial.structure.degree, trial.structure.bend
 
 
 def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:

@@ -4,9 +4,11 @@ differ.
 
 from dataclasses import dataclass, replace
 
+import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from romkit.core.tensors import divisor
 from romkit.hidden.family import ContextTerms, Family, Structure
 from romkit.hidden.joint import Plan, fitted, windows_of
 from romkit.laws.courses import Runs
@@ -46,13 +48,13 @@ class OwnLaws:
         constant = ContextTerms(0, 0, 0)
         nothing = torch.zeros(G, 0, dtype=torch.float64)
         one = Family(constant, zero, nothing, nothing)
-        shared = fitted(one, motion, runs, Plan(longest=SHORT), contexts=False)
+        shared, _ = fitted(one, motion, runs, Plan(longest=SHORT), contexts=False)
         own = []
         for group in range(G):
             rows = (runs.group == group).nonzero().squeeze(-1)
             alone = replace(runs.only(rows), group=torch.zeros(len(rows), dtype=torch.long))
             law = shared.at(nothing[:1], nothing[:1])
-            law = fitted(law, motion, alone, Plan(2 * SHORTEST, SHORT), contexts=False)
+            law, _ = fitted(law, motion, alone, Plan(2 * SHORTEST, SHORT), contexts=False)
             own.append(law.theta[:, 0])
         weights = torch.stack(own)
         return cls(motion, weights, _information(motion, weights, runs), known)
@@ -76,12 +78,35 @@ class OwnLaws:
         ).mT  # (r, K m)
         terms = ContextTerms(p, r, structure.bend if p else min(1, r))
         theta = weights.new_zeros(terms.number, weights.shape[1])
-        places = _places(terms, of_known)
-        theta[places] = fit
+        theta[_places(terms, of_known)] = fit
         theta[1 + p : 1 + p + r] = directions
+        return self._family(terms, theta, known, hidden).bent(structure.bend)
+
+    def curve(self, family: Family, bend: int) -> Family:
+        """Family of one hidden parameter, whose coefficients are polynomials of it, along the
+        coefficients of the groups of another family: by places on the line in which these differ
+        most, or by places along them, whichever polynomials fit better.
+        """
+        weights = family.weights.flatten(1)  # (G, K m)
+        known = family.known
+        terms = ContextTerms(known.shape[1], 1, bend)
+        points = (weights - weights.mean(0)) @ self._root
+        U, _, _ = torch.linalg.svd(points, full_matrices=False)
+        best = None
+        for places in (U[:, :1], along_points(points)):
+            hidden = (places - places.mean(0)) / divisor(places.std(0, correction=0))
+            design = terms(torch.cat([known, hidden], -1))
+            theta = torch.linalg.lstsq(design, weights, driver="gelsd").solution
+            error = float(((weights - design @ theta) @ self._root).square().sum())
+            if best is None or error < best[0]:
+                best = error, theta, hidden
+        _, theta, hidden = best
+        return self._family(terms, theta, known, hidden)
+
+    def _family(self, terms: ContextTerms, theta: Tensor, known: Tensor, hidden: Tensor) -> Family:
+        """Family of coefficients (q, K m) of the terms."""
         K, m = self.motion.terms.number, self.motion.latent_dim
-        family = Family(terms, theta.unflatten(1, (K, m)).transpose(0, 1), known, hidden)
-        return family.bent(structure.bend)
+        return Family(terms, theta.unflatten(1, (K, m)).transpose(0, 1), known, hidden)
 
     @property
     def _root(self) -> Tensor:
@@ -89,6 +114,22 @@ class OwnLaws:
         floor = SINGULAR * self.information.diagonal().mean()
         unit = torch.eye(len(self.information), dtype=torch.float64)
         return torch.linalg.cholesky(self.information + floor * unit)
+
+
+def along_points(points: Tensor) -> Tensor:
+    """Places (G, 1) along a curve through points (G, k), by the shortest ways from neighbour to
+    neighbour.
+
+    Source: Tenenbaum, de Silva, Langford (2000), A global geometric framework for nonlinear
+    dimensionality reduction, with the shortest tree that joins all points in place of neighbours.
+    """
+    distance = torch.cdist(points, points).numpy()
+    tree = scipy.sparse.csgraph.minimum_spanning_tree(distance)
+    ways = torch.from_numpy(scipy.sparse.csgraph.shortest_path(tree, directed=False))
+    squares = ways.square()
+    centred = squares - squares.mean(0) - squares.mean(1, keepdim=True) + squares.mean()
+    values, vectors = torch.linalg.eigh(-centred / 2)
+    return vectors[:, -1:] * values[-1].clamp(min=0.0).sqrt()
 
 
 def _places(terms: ContextTerms, of_known: ContextTerms) -> list[int]:

@@ -1,0 +1,108 @@
+"""Page and picture of the study of hidden contexts."""
+
+from pathlib import Path
+
+import numpy as np
+
+from romkit.plotting.style import Figure, panels
+from studies.report import table
+from studies.runner import Study
+
+LOTS = ("Families by lot", "Families by lot, 2 % noise")
+"""Tasks with families by lot."""
+
+
+def write(folder: Path, preset: str) -> Path:
+    """Write RESULTS.md and the picture when all numbers are there."""
+    return Study("hidden_contexts").write_page(folder, preset, page, "RESULTS.md", pictures)
+
+
+def pictures(results: dict[str, dict]) -> dict[str, Figure]:
+    """Discovered against true parameters."""
+    found = results.get("Lotka-Volterra")
+    return {} if found is None else {"discovered.png": figure(found)}
+
+
+def figure(found: dict) -> Figure:
+    """True parameters, and those that hidden ones say after an affine map; new environments were
+    in no fit of the map.
+    """
+    truth, values = np.array(found["truth"]), np.array(found["values"])
+    design = np.column_stack([np.ones(len(values)), values])
+    read = design @ np.linalg.lstsq(design, truth, rcond=None)[0]
+    new, new_read = np.array(found["new_truth"]), np.array(found["new_read"])
+    drawing, axes = panels(1, truth.shape[1], (2.6 * truth.shape[1], 2.6))
+    names = ("beta", "delta")
+    for column, place in enumerate(np.ravel(axes)):
+        place.plot(truth[:, column], truth[:, column], color="#999999", lw=1)
+        place.plot(truth[:, column], read[:, column], "o", color="#0072B2", ms=5)
+        place.plot(new[:, column], new_read[:, column], "s", color="#D55E00", ms=4)
+        place.set(xlabel=f"true {names[column]}", ylabel="discovered")
+    return drawing
+
+
+def page(results: dict[str, dict]) -> str:
+    """Text of RESULTS.md."""
+    parts = [
+        "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n"
+    ]
+    literature = [title for title in results if "known_mse" in results[title]]
+    if literature:
+        rows = [_literature(title, results[title]) for title in literature]
+        parts += ["## Families of the literature\n", table(rows)]
+    lots = [title for title in LOTS if title in results]
+    for title in lots:
+        found = results[title]
+        parts += [f"## {title}\n\nRight: {found['right']} of {found['of']}.\n"]
+        parts.append(table([_lot(row) for row in found["rows"]]))
+    held = [found for found in results.values() if "placed" in found]
+    if held:
+        rows = [_held(found) for found in held]
+        parts += ["## Intervals of 90 %, Lotka-Volterra, placed by ten samples\n", table(rows)]
+    if "Wake without Re" in results:
+        parts += ["## Wake without Re\n", _wake(results["Wake without Re"])]
+    parts.append(f"{next(iter(results.values()))['device']}.\n")
+    return "\n".join(parts)
+
+
+def _literature(title: str, found: dict) -> dict[str, str]:
+    return {
+        "family": title,
+        "hidden parameters, true": f"{found['hidden']}, {found['parameters']}",
+        "mean square error, same environments": f"{found['known_mse']:.1e}",
+        "new environments": f"{found['new_mse']:.1e}",
+        "variance": f"{found['variance']:.2g}",
+        "CPU seconds": f"{found['seconds']:.0f}",
+    }
+
+
+def _lot(row: dict) -> dict[str, str]:
+    errors = ", ".join(f"{error:.2g}" for error in row["left_out"].values())
+    return {
+        "system": row["name"],
+        "true": str(row["truth"]),
+        "found": str(row["hidden"]),
+        "degree": str(row["degree"]),
+        "left-out errors with 0, 1, ...": errors,
+        "CPU seconds": f"{row['seconds']:.0f}",
+    }
+
+
+def _held(found: dict) -> dict[str, str]:
+    return {
+        "noise": f"{found['noise']:.0%}",
+        "hidden parameters": ", ".join(map(str, found["numbers"])),
+        "contexts": f"{found['contexts']:.0%}",
+        "forecasts": f"{found['forecasts']:.0%}",
+        "placed runs": str(found["placed"]),
+    }
+
+
+def _wake(found: dict) -> str:
+    off = 100 * np.abs([row["strouhal"] for row in found["rows"]])
+    return (
+        f"{found['hidden']} parameters, of a law of degree {found['degree']} of three coordinates; "
+        f"rank correlation with Re of one of them {found['rank_correlation']:.3f}. Strouhal numbers of "
+        f"ten unseen flows, placed by 1.7 periods, are off by {np.median(off):.2f} % in the median, "
+        f"{off.max():.2f} % at most. {found['seconds']:.0f} CPU seconds.\n"
+    )

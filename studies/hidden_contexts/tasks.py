@@ -1,0 +1,215 @@
+"""Hidden contexts of families whose parameters are known, but are not given to romkit."""
+
+import contextlib
+import io
+import time
+
+import numpy as np
+import xarray as xr
+from scipy.stats import spearmanr
+
+import romkit
+from romkit.core.types import Array
+from romkit.hidden import HiddenContext
+from studies.hidden_contexts.families import FAMILIES, by_lot
+from studies.runner import Numbers, Study, frozen
+from studies.wake.data import COORDINATES, TRAIN
+
+MODES, SEGMENT, EVERY = 3, 64, 3
+"""Coordinates of the wake that are used, samples of a piece of a run, and their distance."""
+
+STARTS = (0, 200, 400)
+"""First samples of the pieces of a run of the wake."""
+
+GLANCE = 12
+"""Samples by which a flow is placed, 1.7 periods."""
+
+LEVEL = 0.9
+"""Level of intervals."""
+
+
+def tasks(preset: str) -> list[Numbers]:
+    """Tasks of a preset."""
+    planned = []
+    for title, row in Study("hidden_contexts").presets[preset].items():
+        settings = {name: value for name, value in row.items() if name != "function"}
+        function = f"studies.hidden_contexts.tasks:{row['function']}"
+        planned.append(Numbers(title, function, frozen(settings)))
+    return planned
+
+
+def dataset(states: Array, times: Array) -> xr.Dataset:
+    """Runs (groups, runs, T, n) with the number of their environment, in romkit's schema."""
+    groups, runs = states.shape[:2]
+    with contextlib.redirect_stdout(io.StringIO()):
+        data = romkit.data.from_arrays([*states.reshape(groups * runs, *states.shape[2:])], times)
+    labels = np.repeat(np.arange(groups), runs)
+    return data.assign_coords(environment=("trajectory", labels))
+
+
+def noisy(states: Array, noise: float, seed: int) -> Array:
+    """States with independent noise, in deviations of each component."""
+    deviation = states.std(tuple(range(states.ndim - 1)))
+    draw = np.random.default_rng([63, seed])
+    return states + noise * deviation * draw.standard_normal(states.shape)
+
+
+def summary(found: HiddenContext) -> dict[str, object]:
+    """What was found, and errors of what was tried."""
+    hidden, degree, bend = (int(x) for x in found.trials.loc[found.trials["chosen"]].values[0, :3])
+    best = found.trials.groupby("hidden parameters")["error"].min()
+    return {
+        "hidden": hidden,
+        "degree": degree,
+        "bend": bend,
+        "left_out": {str(number): float(error) for number, error in best.items()},
+        "values": found.values["value"].values.tolist(),
+    }
+
+
+def literature(name: str, seed: int = 0) -> dict[str, object]:
+    """Mean square errors of new starts in the environments of the training and in new ones, which
+    are placed by a run each.
+    """
+    family = FAMILIES[name]
+    train, values = family.solved("train", seed)
+    test, _ = family.solved("test", seed)
+    new, others = family.solved("new", seed)
+    new_test, _ = family.solved("new test", seed)
+    times = family.times
+    ahead = {"duration": float(times[-1]), "dt": float(times[1])}
+    began = time.process_time()
+    found = romkit.hidden_context(dataset(train, times), group="environment")
+    fitted = time.process_time() - began
+    known = [
+        found.forecast(states[:, 0], group=k, **ahead)["state"].values - states
+        for k, states in enumerate(test)
+    ]
+    placed = [found.place(dataset(new[k : k + 1], times)) for k in range(len(new))]
+    unknown = [
+        found.forecast(states[:, 0], **run.context, **ahead)["state"].values - states
+        for run, states in zip(placed, new_test, strict=True)
+    ]
+    seconds = time.process_time() - began
+    result = summary(found)
+    result |= {
+        "truth": values.tolist(),
+        "parameters": values.shape[1],
+        "known_mse": float(np.square(known).mean()),
+        "new_mse": float(np.square(unknown).mean()),
+        "variance": float(test.var((0, 1, 2)).mean()),
+        "fit_seconds": fitted,
+        "seconds": seconds,
+    }
+    if found.number:
+        labels = dict(zip(family.names, values.T, strict=True))
+        labelled = found.labelled(labels)
+        rows = [labelled.place(dataset(new[k : k + 1], times)).values for k in range(len(new))]
+        names = list(family.names)
+        read = np.array([row["value"].sel(parameter=names).values for row in rows])
+        result |= {"new_truth": others.tolist(), "new_read": read.tolist()}
+        result["largest_label_error"] = float(np.abs(read - others).max())
+    return result
+
+
+def lots(first: int, number: int, noise: float) -> dict[str, object]:
+    """Numbers of hidden parameters of families by lot."""
+    rows = []
+    for k in range(first, first + number):
+        lot = by_lot(k)
+        data = dataset(noisy(lot.states, noise, k), lot.times)
+        began = time.process_time()
+        found = romkit.hidden_context(data, group="environment")
+        row = {"name": lot.name, "truth": len(lot.varied), "seconds": time.process_time() - began}
+        rows.append(row | summary(found))
+    right = sum(row["truth"] == row["hidden"] for row in rows)
+    return {"right": right, "of": len(rows), "rows": rows}
+
+
+def intervals(noise: float, repeats: int) -> dict[str, object]:
+    """Shares of true parameters and of measurements that intervals of level 0.9 hold, in
+    Lotka-Volterra: new environments that are placed by half a run, and the other half.
+    """
+    family = FAMILIES["lotka-volterra"]
+    times = family.times
+    half = len(times) // 2
+    ahead = {"duration": float(times[-1] - times[half - 1]), "dt": float(times[1])}
+    contexts, forecasts, numbers = [], [], []
+    for seed in range(repeats):
+        train, values = family.solved("train", seed)
+        runs, others = family.solved("new test", seed)
+        data = dataset(noisy(train, noise, seed), times)
+        labels = dict(zip(family.names, values.T, strict=True))
+        found = romkit.hidden_context(data, group="environment")
+        numbers.append(found.number)
+        if found.number == 0:
+            continue
+        found = found.labelled(labels)
+        measured = noisy(runs, noise, 1000 + seed)
+        for k, parameters in enumerate(others):
+            for run in range(8):
+                early = dataset(measured[k : k + 1, run : run + 1, :half], times[:half])
+                placed = found.place(early)
+                table = placed.values.sel(parameter=list(family.names))
+                contexts.append(_inside(table, parameters))
+                forecast = placed.forecast(**ahead).isel(time=slice(1, None))
+                forecasts.append(_inside(forecast, measured[k, run, half:]))
+    return {
+        "noise": noise,
+        "numbers": numbers,
+        "contexts": float(np.mean(contexts)),
+        "forecasts": float(np.mean(forecasts)),
+        "placed": len(contexts),
+    }
+
+
+def _inside(table: xr.Dataset, truth: Array) -> Array:
+    """Whether intervals hold the truth."""
+    return (table["lower"].values <= truth) & (truth <= table["upper"].values)
+
+
+def wake() -> dict[str, object]:
+    """Wakes without their Reynolds number: the order of hidden values, and Strouhal numbers of
+    unseen flows that are placed by a glance.
+    """
+    stored = xr.open_dataset(COORDINATES, engine="h5netcdf").load()
+    states = stored["state"].values[:, :, :MODES].astype(float)
+    times = stored["time"].values
+    length = SEGMENT * EVERY
+    pieces = np.stack([states[:, s : s + length : EVERY] for s in STARTS], 1)
+    number = len(TRAIN)
+    began = time.process_time()
+    clock = times[:length:EVERY]
+    found = romkit.hidden_context(dataset(pieces[:number], clock), group="environment")
+    seconds = time.process_time() - began
+    step = float(times[1] - times[0])
+    rows = []
+    for run in range(number, len(states)):
+        early = states[run, : GLANCE * EVERY : EVERY]
+        placed = found.place(dataset(early[None, None], clock[:GLANCE]))
+        ahead = placed.forecast(duration=20.0, dt=step)["state"].values
+        rows.append(
+            {
+                "Re": float(stored["Re"][run]),
+                "hidden": list(placed.context.values()),
+                "strouhal": frequency(ahead[:, 0], step) / frequency(states[run, :, 0], step) - 1,
+            }
+        )
+    reynolds = [row["Re"] for row in rows]
+    result = summary(found) | {"rows": rows, "seconds": seconds}
+    if found.number:
+        ranks = [
+            abs(spearmanr(reynolds, [row["hidden"][k] for row in rows])[0])
+            for k in range(found.number)
+        ]
+        result["rank_correlation"] = float(max(ranks))
+    return result
+
+
+def frequency(x: Array, step: float) -> float:
+    """Frequency of a signal (T,) by its upward crossings of zero; NaN of one that has none."""
+    before = np.flatnonzero((x[:-1] < 0) & (x[1:] >= 0))
+    if len(before) < 2:
+        return np.nan
+    crossing = before - x[before] / (x[before + 1] - x[before])
+    return float(1 / (np.diff(crossing).mean() * step))
