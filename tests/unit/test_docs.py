@@ -34,6 +34,7 @@ PAGES = (
     "README.md",
     *(f"docs/guide/{name}.md" for name in GUIDE),
     "docs/howto/data.md",
+    "docs/howto/hidden.md",
     "docs/sindy.md",
     *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in LONG),
 )

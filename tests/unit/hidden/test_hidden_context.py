@@ -11,7 +11,7 @@ from romkit.hidden.gauge import gauged
 from romkit.hidden.labels import Polynomial
 
 TIMES = np.linspace(0, 5, 26)
-STIFFNESS = np.array([1.0, 1.9, 1.3, 2.4, 1.6, 2.1, 1.15])
+STIFFNESS = np.array([1.0, 1.9, 1.3, 2.4, 1.6])
 
 
 def oscillation(stiffness, start, times=TIMES):
@@ -82,6 +82,7 @@ def test_forecast_at_a_label(found):
     np.testing.assert_allclose(forecast["state"].values, exact, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_with_noise():
     noisy = romkit.hidden_context(oscillators(STIFFNESS, runs=3, noise=0.03), group="batch")
     values = noisy.intervals(0.99)
@@ -94,11 +95,12 @@ def test_intervals_hold_the_truth_with_noise():
 
 
 def test_runs_alike_have_no_hidden_parameter():
-    alike = romkit.hidden_context(oscillators(np.ones(5), noise=0.01), group="batch")
+    alike = romkit.hidden_context(oscillators(np.ones(4), noise=0.01), group="batch")
     assert alike.number == 0
-    assert alike.values["value"].shape == (5, 0)
+    assert alike.values["value"].shape == (4, 0)
 
 
+@pytest.mark.slow
 def test_a_known_parameter_is_not_found_again():
     draw = np.random.default_rng(1)
     stiffness, damping = draw.uniform(1, 2, 9), draw.uniform(0.0, 0.5, 9)
@@ -124,7 +126,7 @@ def test_gaps_and_unequal_numbers_of_runs(found):
     data = oscillators(STIFFNESS).isel(trajectory=slice(1, None))
     states = data["state"].values.copy()
     states[2, 7:9] = np.nan
-    states[5, -6:] = np.nan
+    states[5, -4:] = np.nan
     other = romkit.hidden_context(data.assign(state=(data["state"].dims, states)), group="batch")
     assert other.number == 1
     np.testing.assert_allclose(
@@ -135,7 +137,7 @@ def test_gaps_and_unequal_numbers_of_runs(found):
 @pytest.mark.parametrize(
     ("change", "argument"),
     [
-        (lambda data: data.assign_coords(batch=("trajectory", np.zeros(14))), "group"),
+        (lambda data: data.assign_coords(batch=("trajectory", np.zeros(10))), "group"),
         (lambda data: data.isel(time=slice(0, 4)), "runs"),
         (lambda data: data.drop_vars("batch"), "group"),
     ],
