@@ -105,7 +105,7 @@ def _check_once(name: str, times: Array) -> None:
 
 
 def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
-    """Times of runs on one clock, and sentences for warnings.
+    """Return times of runs on one clock, and sentences for warnings.
 
     Runs that start at different times are counted each from its start. Times that differ by
     rounding become equal.
@@ -135,7 +135,7 @@ def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
 
 
 def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
-    """Times of which those that differ by less than the tolerance are equal."""
+    """Return times of which those that differ by less than the tolerance are equal."""
     values, place = np.unique(np.concatenate(times), return_inverse=True)
     steps = np.diff(values, prepend=values[:1])
     group = np.cumsum(steps > tolerance)
@@ -147,7 +147,8 @@ def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
 
 
 def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
-    """Data whose times are those of an even grid, NaN where some were missing, and their number.
+    """Return data whose times are those of an even grid, NaN where some were missing, and their
+    number.
 
     Data stay as they are where times are even, or not those of an even grid.
     """

@@ -41,8 +41,8 @@ of text in a table, or of single precision.
 
 
 def without_rounding(values: Array) -> Array:
-    """Values (C,) of a parameter of which those that differ by rounding alone are equal, so that
-    repeats of one context are known as such.
+    """Return values (C,) of a parameter of which those that differ by rounding alone are equal, so
+    that repeats of one context are known as such.
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order].astype(np.float64)
@@ -64,7 +64,8 @@ ROLE = "role"
 
 @validated
 def context_names(data: xr.Dataset) -> Names:
-    """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
+    """Return names of the context of a dataset: coordinates along `trajectory`, or along it and
+    `time`.
 
     Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one
     that holds numbers.
@@ -85,7 +86,7 @@ def context_names(data: xr.Dataset) -> Names:
 
 @validated
 def is_declared(data: xr.Dataset) -> bool:
-    """Whether somebody said what the context of a dataset is.
+    """Tell whether somebody said what the context of a dataset is.
 
     Example:
         >>> import romkit
@@ -100,7 +101,9 @@ def is_declared(data: xr.Dataset) -> bool:
 
 
 def _coordinates(data: xr.Dataset) -> dict[Hashable, xr.Variable]:
-    """Coordinates by their names, without their own coordinates, which take longer to collect."""
+    """Return coordinates by their names, without their own coordinates, which take longer to
+    collect.
+    """
     return {name: data.variables[name] for name in data.coords}
 
 
@@ -136,7 +139,7 @@ def context_matrix(data: xr.Dataset) -> Array:
 
 
 def contexts_of(data: xr.Dataset) -> Array:
-    """Contexts (C, p), the means over time of those that move."""
+    """Return contexts (C, p), the means over time of those that move."""
     contexts = unchecked(context_matrix)(data)
     if contexts.ndim == 3:
         return contexts.mean(1)

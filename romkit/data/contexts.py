@@ -155,7 +155,7 @@ class Contexts(NamedTuple):
     @classmethod
     @validated
     def of_dataset(cls, data: xr.Dataset) -> "Contexts":
-        """The context of a dataset; splines go through one that was recorded over time."""
+        """Return the context of a dataset; splines go through one that was recorded over time."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
         values = torch.from_numpy(unchecked(context_matrix)(data))
@@ -186,7 +186,7 @@ def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:
 
 
 def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
-    """Contexts (C, T, p), the last known one where shorter trajectories have ended.
+    """Return contexts (C, T, p), the last known one where shorter trajectories have ended.
 
     Raises:
         InputError: a single time, or a context that is missing while a trajectory lasts.
@@ -220,12 +220,12 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> Array:
 
 
 def varies(value: object) -> TypeGuard[Callable[[Any], object]]:
-    """Whether this is a context that is a function of time."""
+    """Tell whether this is a context that is a function of time."""
     return callable(value) and not isinstance(value, type)
 
 
 def one_context(context: object, names: Sequence[str]) -> Tensor:
-    """A context (..., p) that came without names."""
+    """Return a context (..., p) that came without names."""
     c = tensors.finite("context", context)
     meaning = ", ".join(names)
     checks.last_axis("context", c.shape, len(names), f"({meaning})")
@@ -235,7 +235,7 @@ def one_context(context: object, names: Sequence[str]) -> Tensor:
 def bound_context(
     names: Sequence[str], context: object, named: Mapping[str, object] | None = None
 ) -> Tensor:
-    """A context (..., p) that came by names, or without them."""
+    """Return a context (..., p) that came by names, or without them."""
     if named is None:  # a graph of torch cannot tell that a mapping of another kind is empty
         named = {}
     if context is None:

@@ -34,7 +34,7 @@ Control = Callable[[Tensor], Tensor]
 
 @validated
 def control_names(data: xr.Dataset) -> Names:
-    """Names of the inputs of a dataset.
+    """Return names of the inputs of a dataset.
 
     Example:
         >>> import numpy as np
@@ -76,7 +76,7 @@ def control_matrix(data: xr.Dataset) -> Array:
 
 @validated
 def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
-    """The inputs of a dataset as a function of time, None where it has none.
+    """Return the inputs of a dataset as a function of time, None where it has none.
 
     Between two samples they are held or linear, as the data declare. Where they do not, as those
     that a law was fitted to (`by_law`), or as `inputs_held` says.
@@ -116,7 +116,7 @@ not declared count as held."""
 
 
 def is_held(values: Array, declared: object = None, by_law: bool | None = None) -> bool:
-    """Whether inputs (C, T, q) keep their value until the next sample.
+    """Tell whether inputs (C, T, q) keep their value until the next sample.
 
     Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they
     are held if they look like a staircase: values that stay, and jump at single samples.
@@ -143,7 +143,7 @@ def is_held(values: Array, declared: object = None, by_law: bool | None = None) 
 
 @validated
 def inputs_held(data: xr.Dataset) -> bool:
-    """Whether inputs of a dataset are held between two samples; else they are straight lines.
+    """Tell whether inputs of a dataset are held between two samples; else they are straight lines.
 
     The attribute `between` of `control` says so, "held" or "linear". Without it, inputs that look
     like a staircase are held.
@@ -178,7 +178,7 @@ def between_jumps(data: xr.Dataset, is_complete: Array) -> Array:
 
 
 def jump_all_the_time(data: xr.Dataset) -> bool:
-    """Whether held inputs jump so often that rates cannot be had from states."""
+    """Tell whether held inputs jump so often that rates cannot be had from states."""
     if "control" not in data or not inputs_held(data):
         return False
     jumps = _jumps(data)
@@ -196,13 +196,15 @@ def _jumps(data: xr.Dataset) -> Array:
 
 
 def _are_long(numbers: Array) -> bool:
-    """Whether most samples are in stretches (C, T), by number, that a polynomial can be fitted to."""
+    """Tell whether most samples are in stretches (C, T), by number, that a polynomial can be fitted
+    to.
+    """
     usable = sum(piece.stop - piece.start for _, piece in stretches(numbers, FEWEST))
     return usable >= ENOUGH * np.count_nonzero(numbers)
 
 
 def held_if_told(data: xr.Dataset) -> bool | None:
-    """Whether inputs of a dataset are held; None where nothing tells, since they never change."""
+    """Tell whether inputs of a dataset are held; None where nothing tells, since they never change."""
     if "control" not in data:
         return None
     # NaN behind the end of a run is a change, and then the samples tell
@@ -218,8 +220,8 @@ SAME_TIME = 0.01
 
 
 def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
-    """Values (T, ..., k) over times (T,): straight lines, but for the last `held` columns, which
-    keep their value until the next sample.
+    """Return values (T, ..., k) over times (T,): straight lines, but for the last `held` columns,
+    which keep their value until the next sample.
     """
     if not held:
         return interpolated(times, values)
@@ -232,7 +234,7 @@ def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], T
 
 
 def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
-    """Values (T, ...) at times (T,), each held until the next."""
+    """Return values (T, ...) at times (T,), each held until the next."""
     times = times.double()
 
     def at(t: Tensor) -> Tensor:
@@ -266,7 +268,9 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
 
 
 def unit_of_inputs(control: xr.DataArray) -> str:
-    """The unit of inputs (..., input), or those of each with commas between; "" where nobody said."""
+    """Return the unit of inputs (..., input), or those of each with commas between; "" where nobody
+    said.
+    """
     if INPUT_UNITS in control.coords:
         return BETWEEN_UNITS.join(map(str, control[INPUT_UNITS].values))
     return unit_of(control)
@@ -333,8 +337,8 @@ def given_control(
     names: Names,
     by_law: bool | None = None,
 ) -> Control | None:
-    """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
-    None for none.
+    """Return inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at
+    `times`; None for none.
 
     Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says,
     else as those that a law was fitted to (`by_law`). Where neither says, they are held if they look
@@ -374,7 +378,7 @@ def given_control(
 
 
 def _of_table(table: pd.DataFrame) -> xr.DataArray:
-    """Inputs (time, input) of a table with a column for each, whose index may be the time."""
+    """Return inputs (time, input) of a table with a column for each, whose index may be the time."""
     coords = {}
     # rows and columns that are numbered have no labels
     if not isinstance(table.columns, pd.RangeIndex):
@@ -424,7 +428,7 @@ def _check_wanted(control: object, names: Sequence[str]) -> None:
 
 
 def _checked_samples(control: object, count: int, number: int, names: Sequence[str]) -> Tensor:
-    """Inputs (1 or C, T, q) in float64.
+    """Return inputs (1 or C, T, q) in float64.
 
     Raises:
         InputError: they have another shape, or are not finite.
@@ -446,7 +450,7 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
 def _function(
     control: Callable[[float], object], times: Tensor, number: int, names: Names
 ) -> Control:
-    """Inputs (number, q) by a function of time that gives q numbers, or as many for each
+    """Return inputs (number, q) by a function of time that gives q numbers, or as many for each
     trajectory.
     """
     q = len(names)

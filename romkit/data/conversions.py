@@ -12,7 +12,7 @@ from romkit.data.units import Units, conversion, same_unit, state_units, time_un
 def in_units_of(
     argument: str, data: xr.Dataset, model: Units, context: Sequence[str]
 ) -> xr.Dataset:
-    """The data in the units of a model, which has these parameters.
+    """Return the data in the units of a model, which has these parameters.
 
     Raises:
         InputError: units that differ and cannot be converted.
@@ -53,7 +53,7 @@ def _states_in_units(
 def _conversions(
     argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[xr.DataArray | None, xr.DataArray | None]:
-    """Factor and offset (n,) of each component of the state; None where no unit differs."""
+    """Return factor and offset (n,) of each component of the state; None where no unit differs."""
     pairs = list(zip(sources, targets, strict=True))
     differing = [k for k, pair in enumerate(pairs) if not same_unit(*pair)]
     if not differing:
@@ -76,7 +76,7 @@ def _conversions(
 
 
 def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
-    """A labelled state (..., component) in these units; as it is where it has none.
+    """Return a labelled state (..., component) in these units; as it is where it has none.
 
     Raises:
         InputError: units that differ and cannot be converted.
@@ -87,8 +87,8 @@ def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) ->
 
 
 def states_in_units(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr.Dataset:
-    """The data with states, and rates, in these units, one for each component; as they are where
-    there are none.
+    """Return the data with states, and rates, in these units, one for each component; as they are
+    where there are none.
 
     Raises:
         InputError: units that differ and cannot be converted.
@@ -115,7 +115,8 @@ def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.D
 def parameters_in_units(
     values: Mapping[str, object], names: Sequence[str], units: Sequence[str]
 ) -> dict[str, object]:
-    """Parameters by name, of which labelled ones are in these units; numbers are taken to be.
+    """Return parameters by name, of which labelled ones are in these units; numbers are taken to
+    be.
 
     Raises:
         InputError: another unit that cannot be converted.
@@ -143,7 +144,7 @@ def _context_in_unit(
 
 
 def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
-    """The data with their times in a unit; as they are where they have none.
+    """Return the data with their times in a unit; as they are where they have none.
 
     Raises:
         InputError: another unit that cannot be converted.

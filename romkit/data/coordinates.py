@@ -48,13 +48,13 @@ class Coordinate:
     inverse: TensorMap
 
     def of(self, parameter: str) -> str:
-        """The function of a parameter as text, `1/R` or `log R`."""
+        """Return the function of a parameter as text, `1/R` or `log R`."""
         if self.name == PLAIN:
             return parameter
         return f"{self.name.removesuffix(PLAIN)}{parameter}"
 
     def symbolic(self, x: "sympy.Symbol") -> "sympy.Expr":
-        """The function of a symbol."""
+        """Return the function of a symbol."""
         import sympy
 
         if self.name == "1/c":
@@ -73,14 +73,14 @@ COORDINATES = {
 
 
 def are_worth_a_try(low: float, high: float) -> bool:
-    """Whether 1/c and log c differ enough from a parameter with such a range."""
+    """Tell whether 1/c and log c differ enough from a parameter with such a range."""
     near, far = sorted((abs(low), abs(high)))
     return low * high > 0 and far > CURVED * near
 
 
 def coordinates_of(data: xr.Dataset) -> tuple[str, ...]:
-    """Name of the coordinate of each context parameter, that of the parameter itself where the data
-    say nothing.
+    """Return name of the coordinate of each context parameter, that of the parameter itself where
+    the data say nothing.
 
     Raises:
         InputError: an unknown name, or a parameter that is not positive in one of the others.
@@ -99,7 +99,7 @@ def coordinates_of(data: xr.Dataset) -> tuple[str, ...]:
 
 
 def with_coordinates(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
-    """Data in which these context parameters have coordinates of these names."""
+    """Return data in which these context parameters have coordinates of these names."""
     changed = {}
     for parameter, name in names.items():
         changed[parameter] = data[parameter].assign_attrs({ATTRIBUTE: name})
@@ -107,8 +107,8 @@ def with_coordinates(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
 
 
 def in_coordinates(values: Tensor, names: tuple[str, ...], lowest: Tensor) -> Tensor:
-    """Contexts (..., p) in the coordinates of these names; below a share of the lowest training value
-    (p,) they stay, since 1/c and log c end at zero.
+    """Return contexts (..., p) in the coordinates of these names; below a share of the lowest
+    training value (p,) they stay, since 1/c and log c end at zero.
     """
     columns = []
     lowest = lowest.to(values)

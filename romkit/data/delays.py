@@ -16,7 +16,8 @@ from romkit.data.units import state_units
 
 @validated
 def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Dataset:
-    """A dataset in delay coordinates x(t), x(t - τ), ..., x(t - kτ), so that one sensor has a law.
+    """Return a dataset in delay coordinates x(t), x(t - τ), ..., x(t - kτ), so that one sensor has
+    a law.
 
     A single coordinate cannot turn round under a law of first order; with one delay, a sine obeys
     a linear law. m frequencies in one sensor need 2m - 1 delays.
@@ -74,7 +75,7 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
 
 
 def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
-    """The sampling interval of data that can be delayed.
+    """Return the sampling interval of data that can be delayed.
 
     Raises:
         InputError: they cannot.

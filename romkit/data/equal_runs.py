@@ -51,7 +51,7 @@ def warn_of_equal_runs(data: xr.Dataset) -> None:
 
 
 def _equal_ones(data: xr.Dataset, contexts: Array) -> list[tuple[int, int]]:
-    """Numbers of runs that are equal to an earlier one at another context, behind that one."""
+    """Return numbers of runs that are equal to an earlier one at another context, behind that one."""
     seen: dict[bytes, int] = {}
     pairs = []
     for number in range(data.sizes["trajectory"]):

@@ -75,7 +75,7 @@ def warn_of_extremes(data: xr.Dataset) -> None:
 
 
 def _distances(state: xr.DataArray, variables: Sequence[Variable]) -> Array:
-    """Largest distances (C, T, V) of the components of each variable from their medians."""
+    """Return largest distances (C, T, V) of the components of each variable from their medians."""
     runs, times, _ = state.shape
     rows = np.linspace(0, runs * times - 1, min(FOR_MEDIAN, runs * times)).astype(int)
     run, time = (xr.DataArray(numbers, dims="row") for numbers in divmod(rows, times))
@@ -91,7 +91,8 @@ def _distances(state: xr.DataArray, variables: Sequence[Variable]) -> Array:
 
 
 def _comparable(variables: Sequence[Variable]) -> list[list[int]]:
-    """Numbers of variables that are compared together: each field, and all columns of one unit.
+    """Return numbers of variables that are compared together: each field, and all columns of one
+    unit.
 
     A wave that reaches a column in one run alone is as large as in other columns.
     """
@@ -105,8 +106,8 @@ def _comparable(variables: Sequence[Variable]) -> list[list[int]]:
 
 
 def _beyond(distances: Array) -> tuple[list[int], float]:
-    """Runs, fewer than half, that get far beyond all others by distances (C, T), and the largest
-    distance of the others.
+    """Return runs, fewer than half, that get far beyond all others by distances (C, T), and the
+    largest distance of the others.
     """
     largest = np.fmax.reduce(distances, 1)  # (C,)
     order = np.argsort(largest)
@@ -118,8 +119,8 @@ def _beyond(distances: Array) -> tuple[list[int], float]:
 
 
 def _is_spike(course: Array, usual: float) -> Array:
-    """Whether samples (K,) are far and both beside them are usual; the last one may be the first
-    of more.
+    """Tell whether samples (K,) are far and both beside them are usual; the last one may be the
+    first of more.
     """
     is_usual = course <= usual
     is_usual_before = np.concatenate([[True], is_usual[:-1]])
@@ -143,7 +144,7 @@ def _spikes(distances: Array, variable: Variable) -> list[Extreme]:
 
 
 def _ends(of_each: Array, variables: Sequence[Variable]) -> list[Extreme]:
-    """Ends of runs that grow as no other run does, by distances (C, T, V) of variables."""
+    """Return ends of runs that grow as no other run does, by distances (C, T, V) of variables."""
     distances = np.fmax.reduce(of_each, -1)  # (C, T)
     runs, usual = _beyond(distances)
     others = np.delete(distances, runs, axis=0)
@@ -170,7 +171,9 @@ def _ends(of_each: Array, variables: Sequence[Variable]) -> list[Extreme]:
 
 
 def _growth(distances: Array, last: int) -> float:
-    """Largest distance from a time on over that before, in the run (C, T) where it is largest."""
+    """Return largest distance from a time on over that before, in the run (C, T) where it is
+    largest.
+    """
     before = np.fmax.reduce(distances[:, :last], 1, initial=0.0)
     after = np.fmax.reduce(distances[:, last:], 1, initial=0.0)
     from_rest = np.where(after > 0, np.inf, 0.0)
@@ -178,7 +181,7 @@ def _growth(distances: Array, last: int) -> float:
 
 
 def _in_words(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
-    """A warning of the most extreme run, which names the others."""
+    """Return a warning of the most extreme run, which names the others."""
     run, first, goes_on, distance, usual, variable = extremes[0]
     clock = f"{data['time'].values[first]:.4g}"
     times, rows = f"at time {clock}", f"{run}, {first}"
@@ -198,7 +201,7 @@ def _in_words(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
 
 
 def _context_in_words(data: xr.Dataset, run: int) -> str:
-    """Parameters of a run, in parentheses."""
+    """Return parameters of a run, in parentheses."""
     parameters = []
     for name in context_names(data):
         if data[name].dims == DIMS[:1]:

@@ -27,7 +27,7 @@ Rule = Callable[[Array], Array]
 
 
 def vary(intervals: Array) -> bool:
-    """Whether intervals are as different as those of an adaptive integrator."""
+    """Tell whether intervals are as different as those of an adaptive integrator."""
     short, long = np.quantile(intervals, [0.1, 0.9])
     return bool(long > UNEVEN * short)
 
@@ -79,7 +79,7 @@ def _spread(is_filled: Array, intervals: Array, growth: Array) -> None:
 
 
 def _straight(curve: Rule, starts: Array, ends: Array, deviation: Array) -> Array:
-    """Whether a curve is a straight line between the start and the end of each interval (N,)."""
+    """Tell whether a curve is a straight line between the start and the end of each interval (N,)."""
     values = curve(starts)  # (N, n)
     change = curve(ends) - values
     is_straight = np.full(len(starts), True)
@@ -91,18 +91,18 @@ def _straight(curve: Rule, starts: Array, ends: Array, deviation: Array) -> Arra
 
 
 def rounding_of(run: Array) -> float:
-    """Difference of times of a run that counts as none."""
+    """Return difference of times of a run that counts as none."""
     return ROUNDING * max(abs(run[-1]), usual_interval(run))
 
 
 def beside(run: Array, grid: Array) -> Array:
-    """Whether times (K,) are before the first or behind the last of a run."""
+    """Tell whether times (K,) are before the first or behind the last of a run."""
     tolerance = rounding_of(run)
     return (grid < run[0] - tolerance) | (grid > run[-1] + tolerance)
 
 
 def within(run: Array, grid: Array, is_gap: Array) -> Array:
-    """Whether times (K,) lie between two samples of a run (N,), in an interval that is a gap."""
+    """Tell whether times (K,) lie between two samples of a run (N,), in an interval that is a gap."""
     tolerance = rounding_of(run)
     # interval of the run around each time
     places = np.searchsorted(run, grid - tolerance)

@@ -17,8 +17,8 @@ PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
 
 @validated
 def fields(data: xr.Dataset) -> xr.Dataset:
-    """A dataset, forecast or rollout as the data came: u(run, t, y, x) in its own dimensions, NaN
-    on masked cells.
+    """Return a dataset, forecast or rollout as the data came: u(run, t, y, x) in its own
+    dimensions, NaN on masked cells.
 
     Of variables over `component` other than `state`, names get the variable in front: `rom_u`,
     `velocity_v`. The result of a table becomes one by `fields(run)[["u", "v"]].to_dataframe()`.
@@ -46,8 +46,8 @@ def fields(data: xr.Dataset) -> xr.Dataset:
 
 
 def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
-    """A forecast whose variables have dimensions of their own, as `fields` gives it, with `state`,
-    `lower` and `upper` over `component` and times as numbers; others as they are.
+    """Return a forecast whose variables have dimensions of their own, as `fields` gives it, with
+    `state`, `lower` and `upper` over `component` and times as numbers; others as they are.
 
     Args:
         data: a forecast, or data that stand beside one.
@@ -76,7 +76,7 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
 
 
 def _without(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Hashable, Any]:
-    """The variables that have none of these dimensions."""
+    """Return the variables that have none of these dimensions."""
     variables: dict[Hashable, Any] = {}
     for name, values in arrays.items():
         if dims.isdisjoint(values.dims):
@@ -85,7 +85,7 @@ def _without(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Ha
 
 
 def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
-    """Data in the dimensions that they came in, but for `trajectory` and `time`."""
+    """Return data in the dimensions that they came in, but for `trajectory` and `time`."""
     runs = [name for name in layout.runs if name in data.dims]
     if runs and "trajectory" not in data.dims:
         data = data.stack(trajectory=runs, create_index=False)
@@ -95,8 +95,8 @@ def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
 def _gathered(
     data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
 ) -> tuple[Names, Array | da.Array, dict[str, object]] | None:
-    """The variables of a layout, with a prefix before their names, over `component`; None where
-    one is missing.
+    """Return the variables of a layout, with a prefix before their names, over `component`; None
+    where one is missing.
     """
     names = {f"{prefix}{variable.name}": variable.name for variable in layout.variables}
     if not names.keys() <= data.data_vars.keys():
@@ -111,7 +111,7 @@ def _gathered(
 
 
 def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
-    """Data whose dates are seconds since the first one."""
+    """Return data whose dates are seconds since the first one."""
     if "time" not in data.coords or data["time"].dtype.kind != "M":
         return data
     since = data["time"].values - data["time"].values[0]
@@ -120,7 +120,7 @@ def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
 
 
 def unstacked(data: xr.Dataset) -> xr.Dataset:
-    """A dataset whose variables have the dimensions of space that the data came in, behind
+    """Return a dataset whose variables have the dimensions of space that the data came in, behind
     trajectory and time.
     """
     if AXIS not in data.dims and "layout" in data.attrs:
@@ -143,7 +143,7 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
 
 
 def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
-    """A variable over components as the variables of a layout, with its name in front."""
+    """Return a variable over components as the variables of a layout, with its name in front."""
     split = layout.scatter(values.data, [str(dim) for dim in values.dims[:-1]])
     if "level" in values.attrs:
         # the probability that an interval claims is needed to draw it

@@ -169,8 +169,8 @@ class Layout:
 
     @validated
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
-        """The variables of a dataset as one array (*lead, n), in the units of the layout, in chunks
-        of dask where they are.
+        """Return the variables of a dataset as one array (*lead, n), in the units of the layout, in
+        chunks of dask where they are.
 
         Raises:
             InputError: a variable is missing, or has other dimensions or sizes, a unit that cannot
@@ -186,7 +186,7 @@ class Layout:
 
     @staticmethod
     def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
-        """A variable of a dataset as an array (*lead, k) of its components.
+        """Return a variable of a dataset as an array (*lead, k) of its components.
 
         Raises:
             InputError: it is missing, or has other dimensions or sizes.
@@ -217,8 +217,8 @@ class Layout:
         lead: Sequence[str],
         coords: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
-        """An array (*lead, n), in memory or in chunks, as a dataset of the variables in their
-        dimensions.
+        """Return an array (*lead, n), in memory or in chunks, as a dataset of the variables in
+        their dimensions.
 
         Masked cells are NaN.
 
@@ -245,8 +245,8 @@ class Layout:
         return xr.Dataset(variables, labels)
 
     def own(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset with the own names of trajectories and time, and with dates where times were
-        dates.
+        """Return a dataset with the own names of trajectories and time, and with dates where times
+        were dates.
         """
         if "time" in data.coords and "since" in data["time"].attrs:
             # rounded: 0.1 s is no whole number of nanoseconds in binary
@@ -258,7 +258,7 @@ class Layout:
         return renamed(data, "time", self.time)
 
     def _with_runs(self, data: xr.Dataset) -> xr.Dataset:
-        """Dimension of trajectories by its own name, or as the grid of several that it was."""
+        """Return dimension of trajectories by its own name, or as the grid of several that it was."""
         number = data.sizes["trajectory"]
         if not self.runs and number == 1:
             return data.squeeze("trajectory")
@@ -301,7 +301,7 @@ class Layout:
             )
 
     def to_json(self) -> str:
-        """The layout as text, for an attribute of a dataset."""
+        """Return the layout as text, for an attribute of a dataset."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -325,8 +325,8 @@ class Layout:
 
 @validated
 def layout_of(data: xr.Dataset) -> Layout:
-    """The layout of a dataset in romkit's schema; one variable `state` over `component` where
-    nothing else is said.
+    """Return the layout of a dataset in romkit's schema; one variable `state` over `component`
+    where nothing else is said.
 
     Raises:
         InputError: there is no dimension `component`.
@@ -346,7 +346,7 @@ def layout_of(data: xr.Dataset) -> Layout:
 
 
 def _stored_layout(data: xr.Dataset) -> Layout | None:
-    """The layout in the attributes, None where it is not that of these components."""
+    """Return the layout in the attributes, None where it is not that of these components."""
     text = data.attrs.get("layout")
     if not text:
         return None
@@ -360,24 +360,24 @@ def _stored_layout(data: xr.Dataset) -> Layout | None:
 
 @functools.lru_cache(maxsize=4)
 def parsed(text: str) -> Layout:
-    """The layout, whose names need not be made anew for large states."""
+    """Return the layout, whose names need not be made anew for large states."""
     return Layout.from_json(text)
 
 
 def reordered(names: Names, others: Names) -> bool:
-    """Whether the names are the same in another order."""
+    """Tell whether the names are the same in another order."""
     return names != others and sorted(names) == sorted(others)
 
 
 def component_names(data: xr.Dataset | xr.DataArray) -> Names:
-    """Names of the components of data; x0, x1, ... where data have none."""
+    """Return names of the components of data; x0, x1, ... where data have none."""
     if AXIS not in data.coords:
         return tuple(f"x{k}" for k in range(data.sizes[AXIS]))
     return tuple(map(str, data[AXIS].values))
 
 
 def _are_places(values: Array, wanted: Array) -> bool:
-    """Whether coordinates (k,) are these, numbers up to a small part of their spacing."""
+    """Tell whether coordinates (k,) are these, numbers up to a small part of their spacing."""
     if tensors.alike(values, wanted):
         return True
     if values.dtype.kind not in "iuf" or wanted.dtype.kind not in "iuf":
@@ -390,7 +390,7 @@ def _are_places(values: Array, wanted: Array) -> bool:
 
 
 def _sorted(values: Array) -> Array:
-    """Values in their order, or as they are where they have none."""
+    """Return values in their order, or as they are where they have none."""
     try:
         return np.sort(values)
     except TypeError:
@@ -398,7 +398,7 @@ def _sorted(values: Array) -> Array:
 
 
 def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
-    """Dimension by another name; a coordinate of that name along it becomes its own."""
+    """Return dimension by another name; a coordinate of that name along it becomes its own."""
     if before not in data.dims and before not in data.coords:
         return data
     if after not in data.variables:
@@ -409,7 +409,7 @@ def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
 
 
 def _in_cells(values: Array | da.Array, variable: Variable) -> Array | da.Array:
-    """The components (..., k) of a variable as an array of its shape, NaN on masked cells."""
+    """Return the components (..., k) of a variable as an array of its shape, NaN on masked cells."""
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:
         # place of each cell among the components and one NaN behind them
@@ -451,7 +451,7 @@ def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
 
 
 def _mask(values: xr.DataArray, dims: Sequence[str]) -> str:
-    """Cells that hold a value at some time of some run, as bits in base64; "" where all do."""
+    """Return cells that hold a value at some time of some run, as bits in base64; "" where all do."""
     lead = [dim for dim in values.dims if dim not in dims]
     is_known = values.notnull().any(lead).transpose(*dims).values
     if is_known.all():
@@ -483,7 +483,7 @@ def _names(variable: Variable, coords: Mapping[str, Mapping[str, object]]) -> li
 
 
 def _labels(dim: str, coords: Mapping[str, Mapping[str, Any]]) -> list[str] | None:
-    """Labels along a dimension, None where its coordinate is none of text, or has one twice."""
+    """Return labels along a dimension, None where its coordinate is none of text, or has one twice."""
     coord = coords.get(dim)
     if coord is None or coord.get("dims", [dim]) != [dim]:
         return None

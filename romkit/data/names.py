@@ -31,7 +31,7 @@ class Named(NamedTuple):
 
 
 def split_unit(name: str) -> Named:
-    """A name and the text in brackets or behind a stroke at its end."""
+    """Return a name and the text in brackets or behind a stroke at its end."""
     for form in (BRACKETS, STROKE):
         match = form.search(name)
         if match is not None:
@@ -40,5 +40,5 @@ def split_unit(name: str) -> Named:
 
 
 def unit_of(values: xr.DataArray | xr.Variable) -> str:
-    """The unit that a variable has by its attributes, "" where nobody said."""
+    """Return the unit that a variable has by its attributes, "" where nobody said."""
     return str(values.attrs.get("units", ""))

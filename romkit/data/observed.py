@@ -12,7 +12,7 @@ from romkit.data.schema import DIMS, check_finite, check_known, variable_of
 
 
 def check_observations(observations: xr.Dataset) -> xr.Dataset:
-    """The observations along trajectory and time, if a filter or an estimate can use them.
+    """Return the observations along trajectory and time, if a filter or an estimate can use them.
 
     Observations of one time need no coordinate of it. Values that are missing are NaN.
 

@@ -81,7 +81,7 @@ def _quotients(x: Array, t: Array, order: int) -> Array:
 
 
 def _slope_in_words(observed: Array, predicted: Array) -> str:
-    """Words where the slope of observed over predicted rates (N, n) is not one."""
+    """Return words where the slope of observed over predicted rates (N, n) is not one."""
     # regression through the origin: a constant offset of rates is a difference, too
     power = float(np.square(predicted).sum())
     if power == 0:
@@ -97,7 +97,9 @@ def _slope_in_words(observed: Array, predicted: Array) -> str:
 
 
 def sampled(data: xr.Dataset, layout: Layout, lead: Names) -> Array:
-    """Some of the components of the variables of a layout, (runs, times, k), for a comparison."""
+    """Return some of the components of the variables of a layout, (runs, times, k), for a
+    comparison.
+    """
     values = layout.gather(data, lead)
     runs, _, n = values.shape
     run_step = max(1, runs // 20)

@@ -49,8 +49,8 @@ class Courses(NamedTuple):
 def resampled(
     data: xr.Dataset, step: Positive | None = None, *, longest: Positive | None = None
 ) -> xr.Dataset:
-    """A dataset at even times, each component of a run interpolated by a cubic spline through its own
-    samples.
+    """Return a dataset at even times, each component of a run interpolated by a cubic spline
+    through its own samples.
 
     Where velocities are given, cubic polynomials meet them and the states. Splines pass through
     noise. Gaps stay missing, and are warned of. So does what is before the first sample of a
@@ -128,7 +128,7 @@ def resampled(
 
 
 def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[Hashable, Any]:
-    """Coordinates at the times of the grid; contexts that move are straight lines."""
+    """Return coordinates at the times of the grid; contexts that move are straight lines."""
     context = context_names(data)
     coords: dict[Hashable, Any] = {"time": ("time", grid, data["time"].attrs)}
     for name, coord in data.coords.items():
@@ -175,8 +175,8 @@ def _check_step(clocks: list[Array], step: float) -> None:
 
 
 def _default_step(data: xr.Dataset, clocks: list[Array], longest: float | None) -> float:
-    """The longest interval at which splines meet the samples; without one, as with noise, that of
-    the samples.
+    """Return the longest interval at which splines meet the samples; without one, as with noise,
+    that of the samples.
     """
     intervals = np.concatenate([np.diff(run) for run in clocks])
     durations = np.array([run[-1] - run[0] for run in clocks])
@@ -195,7 +195,7 @@ def _default_step(data: xr.Dataset, clocks: list[Array], longest: float | None) 
 
 
 def _halved(longest: float, shortest: float) -> Array:
-    """Intervals to try, longest first, at least two for each factor of two."""
+    """Return intervals to try, longest first, at least two for each factor of two."""
     if shortest >= longest:
         return np.array([longest])
     number = 1 + int(np.ceil(2 * np.log2(longest / shortest)))
@@ -203,7 +203,7 @@ def _halved(longest: float, shortest: float) -> Array:
 
 
 def _meets_samples(data: xr.Dataset, step: float, longest: float | None) -> bool:
-    """Whether splines through the states at even times meet the samples between these."""
+    """Tell whether splines through the states at even times meet the samples between these."""
     times = data["time"].values.astype(np.float64)
     states = data["state"].transpose(*DIMS).values.astype(np.float64)  # (C, T, n)
     grid = _grid(times, step)  # (K,)
@@ -226,7 +226,9 @@ def _meets_samples(data: xr.Dataset, step: float, longest: float | None) -> bool
 
 
 def _scales(values: Array) -> tuple[Array, Array]:
-    """Deviation and largest magnitude (n,) of what is known of (C, T, n); zero where nothing is."""
+    """Return deviation and largest magnitude (n,) of what is known of (C, T, n); zero where nothing
+    is.
+    """
     known = np.ma.masked_invalid(values)
     deviation = np.ma.filled(known.std((0, 1)), 0.0)
     largest = np.ma.filled(np.abs(known).max((0, 1)), 0.0)
@@ -234,7 +236,7 @@ def _scales(values: Array) -> tuple[Array, Array]:
 
 
 def _between_neighbours(grid: Array, times: Array, step: float) -> Array:
-    """Whether times lie between two of the grid (K,) that are one step apart."""
+    """Tell whether times lie between two of the grid (K,) that are one step apart."""
     right = np.searchsorted(grid, times).clip(1, len(grid) - 1)
     interval = grid[right] - grid[right - 1]
     is_within = (times >= grid[0]) & (times <= grid[-1])
@@ -269,7 +271,7 @@ def _warn_of_few(data: xr.Dataset) -> None:
 
 
 def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | None) -> Courses:
-    """A variable (C, K, n) at the times of the grid, run by run.
+    """Return a variable (C, K, n) at the times of the grid, run by run.
 
     States with velocities meet both.
     """
@@ -303,8 +305,8 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
 
 
 def _alike(known: Array) -> list[tuple[Array, Array]]:
-    """Rows and components of known numbers (T, n): components that are known in the same rows
-    together.
+    """Return rows and components of known numbers (T, n): components that are known in the same
+    rows together.
     """
     any_known = known.any(-1)
     if np.array_equal(any_known, known.all(-1)):
@@ -326,7 +328,7 @@ def _curve(times: Array, values: Array, slopes: Array | None = None) -> Rule:
 
 
 def _inputs(data: xr.Dataset, times: Array, grid: Array) -> xr.DataArray:
-    """Inputs at the times of the grid, held or straight lines as in the data, which say so."""
+    """Return inputs at the times of the grid, held or straight lines as in the data, which say so."""
     rule: Callable[[Array, Array, Array], Array] = np.interp
     between = LINEAR
     if inputs_held(data):
@@ -338,7 +340,7 @@ def _inputs(data: xr.Dataset, times: Array, grid: Array) -> xr.DataArray:
 
 
 def _steps(grid: Array, times: Array, values: Array) -> Array:
-    """Values that stay until the next sample."""
+    """Return values that stay until the next sample."""
     largest = max(abs(grid[-1]), abs(times[-1]))
     tolerance = 1e-9 * largest  # times of the grid are rounded
     later = np.searchsorted(times, grid + tolerance, side="right")
@@ -353,7 +355,7 @@ def _at_times(
     grid: Array,
     rule: Callable[[Array, Array, Array], Array],
 ) -> xr.DataArray:
-    """Inputs or contexts at the times of the grid, by a rule through what is known."""
+    """Return inputs or contexts at the times of the grid, by a rule through what is known."""
     ordered = values.transpose(*[dim for dim in dims if dim in values.dims])
     numbers = ordered.values.astype(np.float64)
     rows = np.moveaxis(numbers, 1, -1)  # (C, ..., T)

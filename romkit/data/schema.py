@@ -155,7 +155,7 @@ def _check_parts(
 
 
 def shared_unit(units: Sequence[str], several: str) -> str:
-    """The unit of all components; `several` where they have more than one."""
+    """Return the unit of all components; `several` where they have more than one."""
     if len(set(units)) == 1:
         return units[0]
     return several
@@ -164,7 +164,7 @@ def shared_unit(units: Sequence[str], several: str) -> str:
 def of_other_coordinates(
     data: xr.Dataset, values: Mapping[str, Array], names: Sequence[str], units: Sequence[str]
 ) -> xr.Dataset:
-    """A dataset of other coordinates of the states, with the contexts and inputs of `data`.
+    """Return a dataset of other coordinates of the states, with the contexts and inputs of `data`.
 
     Args:
         data: of the states.
@@ -188,14 +188,14 @@ def of_other_coordinates(
 
 
 def with_trajectories(run: xr.Dataset) -> xr.Dataset:
-    """Data with a dimension of trajectories, which runs of a single one leave out."""
+    """Return data with a dimension of trajectories, which runs of a single one leave out."""
     if "trajectory" in run.dims:
         return run
     return run.expand_dims("trajectory")
 
 
 def check_dataset(data: xr.Dataset) -> xr.Dataset:
-    """`data`, if a projection can be trained on it.
+    """Return `data`, if a projection can be trained on it.
 
     Raises:
         InputError: not a Dataset, a dimension or variable is missing, or no snapshot is complete.
@@ -223,7 +223,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
 
 
 def check_states(data: xr.Dataset, *, whole: bool = True) -> xr.Dataset:
-    """`data`, if it holds trajectories. Samples may be missing, as NaN.
+    """Return `data`, if it holds trajectories. Samples may be missing, as NaN.
 
     Args:
         data: in romkit's schema.
@@ -257,8 +257,8 @@ STATE = (
 
 
 def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) -> list[Array]:
-    """Whether snapshots (trajectories, times) of the state, and of velocities, are complete; data
-    are read once.
+    """Tell whether snapshots (trajectories, times) of the state, and of velocities, are complete;
+    data are read once.
 
     Raises:
         InputError: as `check_states`.
@@ -376,7 +376,7 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> Array:
 
 
 def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
-    """A variable (trajectory, time, component), in memory or not.
+    """Return a variable (trajectory, time, component), in memory or not.
 
     Raises:
         InputError: no such variable, or one of other dimensions or without real numbers, or chunks

@@ -11,8 +11,8 @@ NO_UNIT = ("-", "1", "")
 
 
 def without_unit(name: str) -> str:
-    """A name without the unit in brackets or behind a stroke at its end: Tfeed of Tfeed [K] and of
-    Tfeed / K, and x[0] of x[0].
+    """Return a name without the unit in brackets or behind a stroke at its end: Tfeed of Tfeed [K]
+    and of Tfeed / K, and x[0] of x[0].
     """
     bare, unit = split_unit(name)
     if unit in NO_UNIT or is_unit(unit):
@@ -21,8 +21,8 @@ def without_unit(name: str) -> str:
 
 
 def full_name(name: str, names: Iterable[str]) -> str:
-    """The one of `names` that is called so, perhaps with a unit behind it; `name` as it came where
-    there is none, or several.
+    """Return the one of `names` that is called so, perhaps with a unit behind it; `name` as it came
+    where there is none, or several.
     """
     known = list(names)
     if name in known:
@@ -34,7 +34,7 @@ def full_name(name: str, names: Iterable[str]) -> str:
 
 
 def known_name(argument: str, name: str, names: Collection[str]) -> str:
-    """The one of `names` that is called so, perhaps with a unit behind it.
+    """Return the one of `names` that is called so, perhaps with a unit behind it.
 
     Raises:
         InputError: there is none, or several.
@@ -43,8 +43,8 @@ def known_name(argument: str, name: str, names: Collection[str]) -> str:
 
 
 def by_full_names(values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
-    """Values by the one of `names` that each of their names is; a value given by both stays twice,
-    so that it is refused.
+    """Return values by the one of `names` that each of their names is; a value given by both stays
+    twice, so that it is refused.
     """
     full = {}
     for name, value in values.items():

@@ -196,7 +196,7 @@ def loaded(
 
 
 def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
-    """The dataset of a file by `save_dataset`, in half the time that xarray takes alone."""
+    """Return the dataset of a file by `save_dataset`, in half the time that xarray takes alone."""
     import h5netcdf
 
     from romkit.data.hdf5 import Remembered
@@ -210,7 +210,7 @@ def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
 
 
 def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | None:
-    """The group of a file to read; None for the outermost one."""
+    """Return the group of a file to read; None for the outermost one."""
     filled = [path for path, has_data in groups.items() if has_data]
     if group is not None:
         return _group_of_name(name, groups, filled, group)
@@ -233,7 +233,7 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
 def _group_of_name(
     name: object, groups: Mapping[str, bool], filled: Sequence[str], group: str
 ) -> str:
-    """The path of a group that the user names, with or without slashes."""
+    """Return the path of a group that the user names, with or without slashes."""
     path = f"/{group.strip('/')}"
     if path not in groups:
         raise FileError(
@@ -243,8 +243,8 @@ def _group_of_name(
 
 
 def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
-    """The dataset with numbers and lists of Python in place of NumPy's among its attributes, and its
-    own names.
+    """Return the dataset with numbers and lists of Python in place of NumPy's among its attributes,
+    and its own names.
     """
     for attributes in (data.attrs, *(values.attrs for values in data.variables.values())):
         for key, value in attributes.items():
@@ -259,7 +259,7 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
 
 
 def _storable(data: xr.Dataset) -> xr.Dataset:
-    """A shallow copy of `data` that netCDF can hold without changing a value."""
+    """Return a shallow copy of `data` that netCDF can hold without changing a value."""
     # a packing left over from another file would round the values
     storable = _with_storable_names(_numpy_text(data).drop_encoding())
     storable.attrs = _plain_attributes("data", storable.attrs)
@@ -270,7 +270,7 @@ def _storable(data: xr.Dataset) -> xr.Dataset:
 
 
 def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
-    """Data whose names netCDF takes, with their own ones in an attribute."""
+    """Return data whose names netCDF takes, with their own ones in an attribute."""
     names = {str(name): name for name in (*data.variables, *data.dims)}
     stored: dict[Hashable, str] = {}
     for text, name in names.items():
@@ -313,7 +313,7 @@ def _plain_attributes(owner: str, attributes: Mapping[str, Any]) -> dict[str, An
 
 
 def _attribute(argument: str, value: object) -> object:
-    """An attribute that netCDF can hold.
+    """Return an attribute that netCDF can hold.
 
     Raises:
         InputError: it cannot.
@@ -350,8 +350,8 @@ def _encoding(data: xr.Dataset) -> dict[Hashable, dict[str, object]]:
 
 
 def _numpy_text(data: xr.Dataset) -> xr.Dataset:
-    """Arrays of Python strings as arrays of NumPy's; xarray would write None among them as empty
-    text.
+    """Return arrays of Python strings as arrays of NumPy's; xarray would write None among them as
+    empty text.
     """
     text = {}
     for name, variable in data.variables.items():

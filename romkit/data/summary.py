@@ -26,8 +26,8 @@ NAMED = 8
 
 @validated
 def summary(data: xr.Dataset) -> str:
-    """Summary of a dataset as romkit reads it: state, context, sampling, missing samples, ignored
-    variables.
+    """Return summary of a dataset as romkit reads it: state, context, sampling, missing samples,
+    ignored variables.
 
     Raises:
         InputError: data without states, see `check_states`.
@@ -132,7 +132,9 @@ def _unit(variable: xr.DataArray) -> str:
 
 
 def _missing_in_words(whole: Array) -> str:
-    """Share of snapshots (C, T) that are missing, or the number of samples of runs with own times."""
+    """Return share of snapshots (C, T) that are missing, or the number of samples of runs with own
+    times.
+    """
     if _have_own_times(whole):
         samples = np.median(whole.sum(1))
         times = whole.shape[1]
@@ -147,7 +149,7 @@ def _missing_in_words(whole: Array) -> str:
 
 
 def _have_own_times(whole: Array) -> bool:
-    """Whether most times within several runs (C, T) are those of a minority of them."""
+    """Tell whether most times within several runs (C, T) are those of a minority of them."""
     runs = whole[whole.any(1)]
     if len(runs) < 2:
         return False

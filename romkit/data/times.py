@@ -23,7 +23,8 @@ DECIMALS = 9
 
 @validated
 def even_step(times: Array) -> float | None:
-    """The step of evenly spaced times (T,), which may have been rounded; None where they are not.
+    """Return the step of evenly spaced times (T,), which may have been rounded; None where they are
+    not.
 
     Raises:
         InputError: more axes than one.
@@ -62,7 +63,9 @@ def _check_one_axis(argument: str, values: Array) -> None:
 
 
 def _step_before_rounding(times: Array) -> float | None:
-    """The step of even times that were rounded to some decimals since, None where they were not."""
+    """Return the step of even times that were rounded to some decimals since, None where they were
+    not.
+    """
     index = np.arange(len(times))
     elapsed = times - times[0]
     step, start = np.polyfit(index, elapsed, 1)
@@ -102,7 +105,7 @@ def pieces(observed: Mask) -> list[slice]:
 
 
 def stretches(is_complete: Array, shortest: int = 1) -> list[tuple[int, slice]]:
-    """Trajectory and times of each stretch without a missing sample.
+    """Return trajectory and times of each stretch without a missing sample.
 
     Args:
         is_complete: (C, T) which samples are complete; or whole numbers, 0 where one is missing,
@@ -130,7 +133,7 @@ def held(values: Tensor) -> Tensor:
 
 @validated
 def times_of(data: xr.Dataset) -> Tensor:
-    """The times (T,) of a dataset, in float64.
+    """Return the times (T,) of a dataset, in float64.
 
     Raises:
         InputError: there are none, or one is missing, repeated or before another.

@@ -80,8 +80,8 @@ def check_grid(data: xr.Dataset, layout: Layout) -> None:
 def in_order(
     argument: str, state: object, names: Sequence[str], units: Sequence[str] = ()
 ) -> object:
-    """A state; if it is labelled, with its components last, which must be in this order, in these
-    units.
+    """Return a state; if it is labelled, with its components last, which must be in this order, in
+    these units.
     """
     if not isinstance(state, xr.DataArray) or "component" not in state.dims:
         return state
@@ -103,7 +103,7 @@ def matched(
     components: Sequence[str],
     units: Units | None = None,
 ) -> xr.Dataset:
-    """The data with this context alone, in this order, and in these units.
+    """Return the data with this context alone, in this order, and in these units.
 
     Raises:
         InputError: another context, another number of components, these components in another
@@ -127,7 +127,8 @@ def matched(
 
 @validated
 def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset, xr.Dataset]:
-    """Trajectories for training, and held-out ones, which have contexts that training does not see.
+    """Return trajectories for training, and held-out ones, which have contexts that training does
+    not see.
 
     Trajectories of one context stay together. Contexts at the ends of a parameter's range are for
     training, as long as there are enough others, so that what is held out lies between what was
@@ -184,8 +185,8 @@ def _groups(data: xr.Dataset) -> Array:
 
 
 def _inner(data: xr.Dataset, groups: Array, count: int) -> Array:
-    """Whether a context has no parameter at an end of its range; of one that moves, at its first
-    time.
+    """Tell whether a context has no parameter at an end of its range; of one that moves, at its
+    first time.
     """
     c = context_matrix(data)
     if c.ndim == 3:
@@ -243,7 +244,7 @@ class Trajectories:
         contexts: Contexts | None = None,
         units: Units | None = None,
     ) -> "Trajectories":
-        """Trajectories of a dataset with these context parameters and components.
+        """Return trajectories of a dataset with these context parameters and components.
 
         Args:
             data: in romkit's schema.
@@ -271,7 +272,7 @@ class Trajectories:
         return cls(data, unchecked(times_of)(data), contexts, inputs)
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
-        """First state, or first state and velocity of a problem of order two, each (C, n).
+        """Return first state, or first state and velocity of a problem of order two, each (C, n).
 
         Args:
             order: of the problem.
@@ -329,8 +330,8 @@ class Snapshots(NamedTuple):
 
 @validated
 def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
-    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is
-    missing.
+    """Return a variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it
+    is missing.
 
     Raises:
         InputError: there is none.
@@ -349,7 +350,8 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
 
 @validated
 def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
-    """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU.
+    """Return all complete snapshots of all trajectories, of each `every`-th time, in float64 on the
+    CPU.
 
     Raises:
         InputError: state or velocity is missing.

@@ -89,13 +89,13 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
-        """Units of a dataset in romkit's schema, and of these parameters of it."""
+        """Return units of a dataset in romkit's schema, and of these parameters of it."""
         contexts = [unit_of(data[name]) for name in context]
         return cls(state_units(data), contexts, time_units(data))
 
 
 def state_units(data: xr.Dataset) -> list[str]:
-    """The unit of each component of the state."""
+    """Return the unit of each component of the state."""
     common = ""
     if "state" in data:
         common = common_unit(data["state"])
@@ -105,7 +105,9 @@ def state_units(data: xr.Dataset) -> list[str]:
 
 
 def common_unit(state: xr.DataArray) -> str:
-    """The unit of all components of a state, "" where nobody said, or where they have several."""
+    """Return the unit of all components of a state, "" where nobody said, or where they have
+    several.
+    """
     unit = unit_of(state)
     if unit.startswith("mixed"):
         return ""
@@ -113,14 +115,16 @@ def common_unit(state: xr.DataArray) -> str:
 
 
 def time_units(data: xr.Dataset) -> str:
-    """The unit of the times of a dataset, "" where nobody said."""
+    """Return the unit of the times of a dataset, "" where nobody said."""
     if "time" not in data.coords:
         return ""
     return unit_of(data["time"])
 
 
 def factors(unit: str) -> dict[str, int] | None:
-    """Powers of the units in a product, "kg m s-2" or "kg*m/s^2"; None of what is no product."""
+    """Return powers of the units in a product, "kg m s-2" or "kg*m/s^2"; None of what is no
+    product.
+    """
     text = without_origin(unit).strip()
     text = text.translate(SUPERSCRIPTS).replace("**", "^")
     powers: Counter[str] = Counter()
@@ -140,18 +144,18 @@ def factors(unit: str) -> dict[str, int] | None:
 
 
 def without_origin(unit: str) -> str:
-    """The unit of an interval: "days" of "days since 2000-01-01"."""
+    """Return the unit of an interval: "days" of "days since 2000-01-01"."""
     return unit.partition(" since ")[0]
 
 
 def _factors_of(product: str) -> list[str]:
-    """The factors of a product, without those that are one."""
+    """Return the factors of a product, without those that are one."""
     factors = PRODUCT.split(product.strip(" ()"))
     return [factor for factor in factors if factor not in ("", "1")]
 
 
 def is_unit(text: str) -> bool:
-    """Whether text is a product of units that are known by name, with their usual prefixes."""
+    """Tell whether text is a product of units that are known by name, with their usual prefixes."""
     powers = factors(text)
     return powers is not None and len(powers) > 0 and all(_is_known(name) for name in powers)
 
@@ -163,7 +167,7 @@ def _is_known(name: str) -> bool:
 
 
 def same_unit(a: str, b: str) -> bool:
-    """Whether two units are one, as far as their names tell; a unit that nobody gave is any."""
+    """Tell whether two units are one, as far as their names tell; a unit that nobody gave is any."""
     if not a or not b or a == b:
         return True
     first = factors(a)
@@ -172,7 +176,7 @@ def same_unit(a: str, b: str) -> bool:
 
 
 def conversion(argument: str, name: str, source: str, target: str) -> tuple[float, float]:
-    """Factor and offset from a unit to another, by pint.
+    """Return factor and offset from a unit to another, by pint.
 
     Warns:
         DataWarning: numbers are converted.
@@ -215,7 +219,7 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
 
 @cache  # reading all definitions takes a tenth of a second
 def _registry() -> "pint.UnitRegistry[float]":
-    """Units that pint defines, and none that the user has added to a registry."""
+    """Return units that pint defines, and none that the user has added to a registry."""
     import pint
 
     return pint.UnitRegistry()

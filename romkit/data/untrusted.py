@@ -35,7 +35,7 @@ BLOCK = 1 << 24
 
 
 def seal_of(content: bytes) -> bytes:
-    """The bytes that follow the content of a file which romkit writes."""
+    """Return the bytes that follow the content of a file which romkit writes."""
     return SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
@@ -121,7 +121,9 @@ def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:
 
 
 def _own_member(name: object, group: "h5py.Group", key: str, path: str) -> object:
-    """A member of a group, None of a soft link; FileError where its numbers lie in another file."""
+    """Return a member of a group, None of a soft link; FileError where its numbers lie in another
+    file.
+    """
     import h5py
 
     link = group.get(key, getlink=True)
@@ -136,7 +138,7 @@ def _own_member(name: object, group: "h5py.Group", key: str, path: str) -> objec
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a zarr store."""
+    """Tell whether a folder is a zarr store."""
     names = (".zgroup", *DESCRIPTIONS)
     return path.is_dir() and any((path / name).is_file() for name in names)
 
@@ -160,7 +162,7 @@ def check_store(store: Path) -> None:
 
 
 def _codecs(description: Path) -> Iterator[str]:
-    """Names of codecs and data types in a file that describes arrays of zarr."""
+    """Yield names of codecs and data types in a file that describes arrays of zarr."""
     try:
         waiting = [json.loads(description.read_text())]
     except (ValueError, RecursionError) as error:

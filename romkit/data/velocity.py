@@ -50,8 +50,8 @@ class Smoothing(NamedTuple):
 
 @validated
 def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> xr.Dataset:
-    """`data` with a variable `velocity`, estimated from its states; its attribute `method` says
-    how.
+    """Return `data` with a variable `velocity`, estimated from its states; its attribute `method`
+    says how.
 
     Args:
         data: in romkit's schema. Stretches between missing samples are taken one by one; those that
@@ -96,7 +96,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
 def differentiated(
     x: Array, times: Array, places: Sequence[tuple[int, slice]], rule: Differentiate
 ) -> Array:
-    """Rates of x (C, T, n) in these stretches, NaN elsewhere.
+    """Return rates of x (C, T, n) in these stretches, NaN elsewhere.
 
     Raises:
         InputError: a rule that gives another shape.
@@ -120,8 +120,8 @@ def differentiated(
 
 @validated
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
-    """`data` as it is where it has velocities; else with estimated ones, and a warning that says
-    so.
+    """Return `data` as it is where it has velocities; else with estimated ones, and a warning that
+    says so.
 
     Example:
         >>> import warnings
@@ -171,7 +171,7 @@ def _central_differences(x: Array, t: Array) -> Array:
 
 
 def _in_common_scale(x: Array, layout: Layout) -> Array:
-    """Some components of x (C, T, n), in root mean squares of their variable.
+    """Return some components of x (C, T, n), in root mean squares of their variable.
 
     Without, the variable with the largest numbers would choose the window for all.
     """
@@ -189,7 +189,8 @@ def _in_common_scale(x: Array, layout: Layout) -> Array:
 
 @validated
 def smoothest(x: Array, whole: Mask) -> Smoothing:
-    """The window and degree whose polynomials predict a sample best from the others in its window.
+    """Return the window and degree whose polynomials predict a sample best from the others in its
+    window.
 
     Args:
         x: (C, T, n) trajectories.
@@ -237,7 +238,9 @@ def _candidates(longest: int) -> list[Smoothing]:
 
 
 def _left_out_error(runs: list[Array], smoothing: Smoothing) -> float:
-    """Mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses it by."""
+    """Return mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses
+    it by.
+    """
     from scipy.ndimage import convolve1d
     from scipy.signal import savgol_coeffs
 

@@ -26,8 +26,8 @@ DIMS_OF = {"control": (*LEAD, "input")}
 
 
 def _in_order(value: object) -> object:
-    """Arrays whose dimensions, where they have names, are in the order of `from_arrays`: times, and
-    one more behind them.
+    """Return arrays whose dimensions, where they have names, are in the order of `from_arrays`:
+    times, and one more behind them.
 
     Raises:
         InputError: names that say another order, which would be read as something else.
@@ -64,8 +64,8 @@ def from_arrays(
     velocity: Ordered | None = None,
     names: Sequence[str] | None = None,
 ) -> xr.Dataset:
-    """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as
-    `describe` does.
+    """Return a dataset of arrays or tensors, as pysindy takes them; prints what was taken as what,
+    as `describe` does.
 
     Args:
         states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before
@@ -125,7 +125,7 @@ def _runs_by_name(
     velocity: Array | Sequence[Array] | None,
     control: Array | Sequence[Array] | None,
 ) -> dict[str, list[Array]]:
-    """The array (times, k) of each run, of those that are given."""
+    """Return the array (times, k) of each run, of those that are given."""
     is_single = isinstance(states, Array) and states.ndim == 2
     runs = {}
     for name, values in (("states", states), ("velocity", velocity), ("control", control)):
@@ -136,7 +136,7 @@ def _runs_by_name(
 
 
 def _labels(runs: Mapping[str, list[Array]], names: Sequence[str] | None) -> dict[str, list[str]]:
-    """Names of the components, where they are given, and of the inputs.
+    """Return names of the components, where they are given, and of the inputs.
 
     Raises:
         InputError: more or fewer names than components.
@@ -159,7 +159,7 @@ def _labels(runs: Mapping[str, list[Array]], names: Sequence[str] | None) -> dic
 
 
 def _runs_of(name: str, values: Array | Sequence[Array]) -> list[Array]:
-    """The array (times, k) of each run.
+    """Return the array (times, k) of each run.
 
     Raises:
         InputError: none, or arrays of other axes.
@@ -179,7 +179,7 @@ def _runs_of(name: str, values: Array | Sequence[Array]) -> list[Array]:
 
 
 def _with_last_axis(run: Array) -> Array:
-    """Inputs (T, q) of a run, also of one input without the last axis."""
+    """Return inputs (T, q) of a run, also of one input without the last axis."""
     return run[:, None] if run.ndim == 1 else run
 
 
@@ -210,7 +210,8 @@ def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
 
 
 def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> list[Array]:
-    """The times (Tₖ,) of each run, by an interval, the times of the longest, or those of each.
+    """Return the times (Tₖ,) of each run, by an interval, the times of the longest, or those of
+    each.
 
     Raises:
         InputError: they do not increase, or are not as many as the states.
@@ -231,7 +232,7 @@ def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> li
 
 
 def _common_times(times: Array, longest: int) -> Array:
-    """Times (T,) by an interval, or as they are given.
+    """Return times (T,) by an interval, or as they are given.
 
     Raises:
         InputError: an interval that is not positive, or times of another number.
@@ -259,7 +260,9 @@ def _common_times(times: Array, longest: int) -> Array:
 def _placed(
     times: Sequence[Array],
 ) -> tuple[Array, list[Array], list[str]]:
-    """Times (T,) of all runs, the places of each run's among them, and sentences for warnings."""
+    """Return times (T,) of all runs, the places of each run's among them, and sentences for
+    warnings.
+    """
     shared, notes = shared_clock(times)
     # by their values: equal times of several runs are one row
     clock = np.unique(np.concatenate(shared))
@@ -277,7 +280,7 @@ def _padded(runs: Sequence[Array], places: Sequence[Array], size: int) -> Array:
 
 
 def _parameter(name: str, values: object, number: int) -> Array:
-    """A number for each run.
+    """Return a number for each run.
 
     Raises:
         InputError: more or fewer, or no numbers.

@@ -37,12 +37,13 @@ OF_STRUCTS = "make a table of its entries, romkit.learn(table, ...): the lines a
 
 
 def can_read(path: Path) -> bool:
-    """Whether a file holds arrays by name, by the ending of its name."""
+    """Tell whether a file holds arrays by name, by the ending of its name."""
     return path.suffix.lower() in ENDINGS
 
 
 def read(path: Path) -> xr.Dataset:
-    """The arrays of a file, along the times that one of them holds; single numbers are attributes.
+    """Return the arrays of a file, along the times that one of them holds; single numbers are
+    attributes.
 
     Raises:
         FileError: no such file, entries that are no arrays of numbers, or no times.
@@ -61,7 +62,7 @@ def read(path: Path) -> xr.Dataset:
 
 
 def _entries(file: Path) -> Mapping[str, Array]:
-    """Arrays by name.
+    """Return arrays by name.
 
     Raises:
         FileError: the file is damaged, or holds objects, cells or structs.
@@ -87,7 +88,7 @@ def _entries(file: Path) -> Mapping[str, Array]:
 
 
 def _of_matlab(file: Path) -> dict[str, Array]:
-    """Variables of a file of MATLAB, without the second axis of columns."""
+    """Return variables of a file of MATLAB, without the second axis of columns."""
     from scipy.io import loadmat  # slow to import, and seldom needed
 
     with file.open("rb") as stream:
@@ -107,7 +108,7 @@ def _of_matlab(file: Path) -> dict[str, Array]:
 
 
 def _without_names(arrays: Mapping[str, Array]) -> xr.Dataset:
-    """A dataset whose axes are called as h5netcdf calls those without a name."""
+    """Return a dataset whose axes are called as h5netcdf calls those without a name."""
     variables = {}
     for name, values in arrays.items():
         dims = [f"{WITHOUT_NAME}{name}_{place}" for place in range(values.ndim)]

@@ -19,7 +19,7 @@ WITH_NAMES = (
 
 
 def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr.Dataset:
-    """Data of a file with names for the axes that have none.
+    """Return data of a file with names for the axes that have none.
 
     An array of increasing numbers called t, time or times is the time of arrays that are as long
     along their first axis. Another array of one axis is a coordinate of its own. Other axes are
@@ -61,7 +61,7 @@ def _name_of_time(clock: str) -> str:
 
 
 def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
-    """The array that holds the times.
+    """Return the array that holds the times.
 
     Raises:
         FileError: there is none, or several.
@@ -79,7 +79,9 @@ def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
 
 
 def _is_clock(variables: Mapping[str, xr.Variable], key: str) -> bool:
-    """Whether an array holds increasing numbers, as many as another is long along its first axis."""
+    """Tell whether an array holds increasing numbers, as many as another is long along its first
+    axis.
+    """
     clock = variables[key]
     if clock.ndim != 1 or clock.dtype.kind not in "iuf" or clock.size < 2:
         return False
@@ -105,7 +107,7 @@ def _warn_of_squares(name: object, variables: Mapping[str, xr.Variable], time: s
 def _names_of_axes(
     variables: Mapping[str, xr.Variable], time: str
 ) -> dict[str, tuple[Hashable, ...]]:
-    """Names of the axes of each array but that of the times."""
+    """Return names of the axes of each array but that of the times."""
     length = variables[time].size
     lengths: dict[str, int] = {}
     names: dict[str, tuple[Hashable, ...]] = {}

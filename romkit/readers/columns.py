@@ -24,7 +24,7 @@ MOSTLY = 0.5
 
 
 def with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The table with a column for each level of its index, and the names of these levels."""
+    """Return the table with a column for each level of its index, and the names of these levels."""
     _check_levels(table)
     table = _with_named_dates(table)
     levels = [str(name) for name in table.index.names if name is not None]
@@ -36,8 +36,8 @@ def with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def without_row_numbers(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The table without a first column that nobody named and that counts the rows, as R and pandas
-    write it, and a sentence where there was one.
+    """Return the table without a first column that nobody named and that counts the rows, as R and
+    pandas write it, and a sentence where there was one.
     """
     first = str(table.columns[0])
     if first not in ("", "Unnamed: 0"):
@@ -64,7 +64,7 @@ def _check_levels(table: pd.DataFrame) -> None:
 
 
 def _with_named_dates(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a name for an index of dates, which is time's."""
+    """Return the table with a name for an index of dates, which is time's."""
     is_dated = isinstance(table.index, pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex)
     if not is_dated or table.index.name is not None:
         return table
@@ -95,7 +95,7 @@ def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
 
 
 def without_units_row(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table without a row below the names that holds the units of the columns, and these
+    """Return the table without a row below the names that holds the units of the columns, and these
     units.
     """
     if len(table) < 2:
@@ -117,7 +117,7 @@ def without_units_row(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]
 
 
 def _numbers_below(column: pd.Series) -> pd.Series | None:
-    """Numbers below an entry of text; None where that is a number, or where others are text."""
+    """Return numbers below an entry of text; None where that is a number, or where others are text."""
     entries = column.iloc[1:]
     numbers = pd.to_numeric(entries, errors="coerce")
     # cells that are empty stay missing, and say nothing
@@ -129,8 +129,8 @@ def _numbers_below(column: pd.Series) -> pd.Series | None:
 
 
 def with_numbers(table: pd.DataFrame, labels: set[str | None]) -> tuple[pd.DataFrame, list[str]]:
-    """The table with numbers in place of text that says numbers, NaN where a mark says that one is
-    missing; and sentences for warnings.
+    """Return the table with numbers in place of text that says numbers, NaN where a mark says that
+    one is missing; and sentences for warnings.
 
     Args:
         table: without a row of units.
@@ -171,13 +171,15 @@ def _check_marks(name: str, marks: pd.Series, rows: int) -> None:
 
 
 def _has_text(column: pd.Series) -> bool:
-    """Whether a column may hold numbers as text, or as objects."""
+    """Tell whether a column may hold numbers as text, or as objects."""
     kinds = pd.api.types
     return kinds.is_object_dtype(column) or kinds.is_string_dtype(column)
 
 
 def units_in_names(names: Sequence[str]) -> dict[str, str]:
-    """Units behind names, as in "x [m]" and "x / m"; what is no unit, as in "x[0]", is a name."""
+    """Return units behind names, as in "x [m]" and "x / m"; what is no unit, as in "x[0]", is a
+    name.
+    """
     units = {}
     for name in names:
         _, unit = split_unit(name)
@@ -187,7 +189,7 @@ def units_in_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_plain(column: pd.Series) -> bool:
-    """Whether a column holds numbers or dates."""
+    """Tell whether a column holds numbers or dates."""
     kinds = pd.api.types
     if kinds.is_numeric_dtype(column) or kinds.is_timedelta64_dtype(column):
         return True

@@ -26,8 +26,8 @@ YEARS = (1800, 2200)
 
 
 def times_of_text(column: pd.Series, name: str) -> pd.Series:
-    """Numbers, durations, or dates without a zone, which are those of UTC; NaN and NaT where cells
-    are empty.
+    """Return numbers, durations, or dates without a zone, which are those of UTC; NaN and NaT where
+    cells are empty.
 
     Dates have the order year, month, day of ISO 8601, or the order day, month, year. The column
     decides on the order: one day beyond the 12th shows that it comes first. Days and months are
@@ -101,7 +101,9 @@ def _durations(column: pd.Series, name: str) -> pd.Series:
 
 
 def digits_of_dates(times: Array) -> str | None:
-    """The format in which all of these numbers (T,) are the digits of dates; None where in none."""
+    """Return the format in which all of these numbers (T,) are the digits of dates; None where in
+    none.
+    """
     is_whole = np.isfinite(times).all() and (times == np.round(times)).all()
     if len(times) < 2 or not is_whole or times.min() < FEWEST_DIGITS:
         return None

@@ -48,7 +48,8 @@ def describe(
     trajectory: str | None = None,
     time: str | None = None,
 ) -> xr.Dataset:
-    """Data of any origin in romkit's schema; prints what was taken as what, and what was left out.
+    """Return data of any origin in romkit's schema; prints what was taken as what, and what was
+    left out.
 
     Args:
         data: any Dataset whose variables have a dimension of time; a DataArray is a state of one
@@ -134,7 +135,7 @@ def describe(
 
 
 def _doubtful_times(described: xr.Dataset) -> list[str]:
-    """A warning where numbers that are taken for times are the digits of dates."""
+    """Return a warning where numbers that are taken for times are the digits of dates."""
     times = described["time"].values
     form = digits_of_dates(times)
     if form is None:
@@ -150,7 +151,7 @@ def _names(names: Sequence[str] | None) -> Names | None:
 def _dataset(
     data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared
 ) -> tuple[xr.Dataset, Declared, list[str]]:
-    """The data as a dataset, roles that are known by now, and sentences for warnings."""
+    """Return the data as a dataset, roles that are known by now, and sentences for warnings."""
     if isinstance(data, xr.DataArray):
         return data.to_dataset(name="state" if data.name is None else str(data.name)), declared, []
     if isinstance(data, xr.Dataset):
@@ -171,7 +172,7 @@ def _dataset(
 def _ignored(
     source: xr.Dataset, described: xr.Dataset, roles: Roles, context: Sequence[str]
 ) -> str:
-    """Variables that have no role, as text."""
+    """Return variables that have no role, as text."""
     used = {*roles.states, *roles.controls, *context, *source.dims, roles.time}
     used.update(described.variables, layout_of(described).coords)
     for names in roles.rates.values():
@@ -225,7 +226,7 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
 
 
 def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
-    """Coordinates of time and components, and attributes of the state: its unit."""
+    """Return coordinates of time and components, and attributes of the state: its unit."""
     time = data["time"]
     times = time.values.astype(np.float64)
     about_time = {"units": layout.time_units, **time.attrs}
@@ -246,7 +247,7 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]
 def _gathered_like(
     data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str
 ) -> Array | da.Array:
-    """Rates (trajectories, times, n) in the order of the components of the states.
+    """Return rates (trajectories, times, n) in the order of the components of the states.
 
     Raises:
         InputError: variables of other sizes.
@@ -264,7 +265,7 @@ def _gathered_like(
 
 
 def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The coordinate of the inputs and their values (trajectories, times, q)."""
+    """Return the coordinate of the inputs and their values (trajectories, times, q)."""
     layout = Layout.of(data, names, LEAD)
     # an input that is never known is refused later, and must not be left out as land is
     variables = tuple(replace(variable, mask="") for variable in layout.variables)
@@ -290,7 +291,7 @@ def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
 
 
 def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
-    """The attribute `between` of all inputs, None where they have none.
+    """Return the attribute `between` of all inputs, None where they have none.
 
     Raises:
         InputError: some are held and others straight lines, or some say nothing.

@@ -21,7 +21,7 @@ ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
 def with_context(
     described: xr.Dataset, data: xr.Dataset, roles: Roles
 ) -> tuple[xr.Dataset, Names, list[str]]:
-    """The dataset with coordinates along trajectories, names of its context, and warnings.
+    """Return the dataset with coordinates along trajectories, names of its context, and warnings.
 
     Those of the context are declared, in its order; others are labels.
     """
@@ -47,7 +47,7 @@ def with_context(
 
 
 def _with_equal_parameters(described: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    """The dataset whose parameters that differ by rounding alone are equal."""
+    """Return the dataset whose parameters that differ by rounding alone are equal."""
     for name in names:
         column = described[name]
         if column.dims == LEAD[:1] and column.dtype.kind == "f":
@@ -56,7 +56,7 @@ def _with_equal_parameters(described: xr.Dataset, names: Sequence[str]) -> xr.Da
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
-    """A declared parameter as numbers along trajectory, and perhaps time.
+    """Return a declared parameter as numbers along trajectory, and perhaps time.
 
     Raises:
         InputError: no numbers, other dimensions, or one number for several runs.
@@ -88,8 +88,8 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _of_runs(value: xr.DataArray) -> xr.DataArray:
-    """A parameter along trajectory, and along time where it moves in a run: columns of tables repeat
-    the number of a run at each time.
+    """Return a parameter along trajectory, and along time where it moves in a run: columns of
+    tables repeat the number of a run at each time.
     """
     if "time" not in value.dims:
         return value
@@ -126,7 +126,7 @@ def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[
 
 
 def _number(attribute: object) -> xr.DataArray:
-    """An attribute as a number, also one that was written as text."""
+    """Return an attribute as a number, also one that was written as text."""
     if not isinstance(attribute, str):
         return xr.DataArray(attribute)
     try:
@@ -142,7 +142,7 @@ def _is_constant(values: xr.DataArray) -> bool:
 
 
 def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
-    """Coordinates of numbers along the trajectories that vary, and sentences for warnings."""
+    """Return coordinates of numbers along the trajectories that vary, and sentences for warnings."""
     # the number of a run is no parameter, though it is a number along the runs
     names = context_names(described)
     numbers_of_runs = columns_of_runs(names)

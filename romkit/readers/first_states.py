@@ -11,7 +11,7 @@ from romkit.readers.tables import time_among_columns
 
 
 def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    """A table whose index is those dimensions of a model that it has as columns.
+    """Return a table whose index is those dimensions of a model that it has as columns.
 
     Where places are but numbered, they are the rows.
     """
@@ -25,8 +25,8 @@ def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
 
 
 def with_time(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with a time, which is zero where it had none; then each row is a run, but for places
-    in the index.
+    """Return a table with a time, which is zero where it had none; then each row is a run, but for
+    places in the index.
     """
     time, _ = time_among_columns(table)
     if time is not None:
@@ -39,6 +39,8 @@ def with_time(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
-    """The columns of a table that are variables of the state, along its rows, or along places."""
+    """Return the columns of a table that are variables of the state, along its rows, or along
+    places.
+    """
     names = [variable.name for variable in layout.variables if variable.name in rows.columns]
     return with_places(rows, layout)[names].astype(float).to_xarray()

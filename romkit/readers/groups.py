@@ -63,7 +63,7 @@ def joined_groups(
 
 
 def _read(path: Path, group: str, settings: Mapping[str, Any]) -> xr.Dataset:
-    """A group in memory."""
+    """Return a group in memory."""
     try:
         with xr.open_dataset(path, group=group, decode_times=False, **settings) as data:
             return with_plain_attributes(data.load())
@@ -73,7 +73,7 @@ def _read(path: Path, group: str, settings: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _arrays_of_store(store: Path, group: str) -> xr.Dataset:
-    """Arrays of a group whose axes have no names, which are called as those of HDF5."""
+    """Return arrays of a group whose axes have no names, which are called as those of HDF5."""
     import zarr  # an extra
 
     source = zarr.open_group(store, path=group.strip("/"), mode="r")
@@ -85,7 +85,9 @@ def _arrays_of_store(store: Path, group: str) -> xr.Dataset:
 
 
 def _are_runs(runs: Sequence[xr.Dataset], shared: xr.Dataset) -> bool:
-    """Whether groups have variables of the same names and dimensions, and no runs of their own."""
+    """Tell whether groups have variables of the same names and dimensions, and no runs of their
+    own.
+    """
     first = {name: len(variable.dims) for name, variable in runs[0].variables.items()}
     for run in runs:
         if {name: len(variable.dims) for name, variable in run.variables.items()} != first:
@@ -96,7 +98,7 @@ def _are_runs(runs: Sequence[xr.Dataset], shared: xr.Dataset) -> bool:
 
 
 def _completed(name: str, run: xr.Dataset, shared: xr.Dataset) -> xr.Dataset:
-    """A run with what all runs share, and with names for axes that have none."""
+    """Return a run with what all runs share, and with names for axes that have none."""
     # axes without a name are counted anew in each group
     counted = [dim for dim in shared.dims if str(dim).startswith(WITHOUT_NAME)]
     renamed = shared.rename({dim: f"{WITHOUT_NAME}shared_{dim}" for dim in counted})
@@ -107,7 +109,7 @@ def _completed(name: str, run: xr.Dataset, shared: xr.Dataset) -> xr.Dataset:
 
 
 def _with_numbers(run: xr.Dataset) -> xr.Dataset:
-    """A run whose arrays of one number, along axes without a name, are numbers."""
+    """Return a run whose arrays of one number, along axes without a name, are numbers."""
     numbers = {}
     for name, variable in run.variables.items():
         is_nameless = all(str(dim).startswith(WITHOUT_NAME) for dim in variable.dims)

@@ -56,7 +56,7 @@ def joined_tables(
 def _with_own_runs(
     tables: Sequence[pd.DataFrame], paths: Sequence[str | Path]
 ) -> list[pd.DataFrame]:
-    """Tables with a column of runs, each of which is in one table.
+    """Return tables with a column of runs, each of which is in one table.
 
     Raises:
         FileError: a table that does not name its runs as the first one does.
@@ -90,7 +90,7 @@ def _with_own_runs(
 
 
 def _continue(tables: Sequence[pd.DataFrame], run: str) -> bool:
-    """Whether runs go on from one file to another, each behind the end of the one before."""
+    """Tell whether runs go on from one file to another, each behind the end of the one before."""
     spans: dict[object, list[tuple[float, float]]] = {}
     for table in tables:
         time = next((name for name in TIMES if name in table.columns), None)
@@ -108,7 +108,7 @@ def _continue(tables: Sequence[pd.DataFrame], run: str) -> bool:
 
 
 def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: float) -> pd.DataFrame:
-    """The table with a column of one value."""
+    """Return the table with a column of one value."""
     if name in table.columns:
         numbers = pd.to_numeric(table[name], errors="coerce")
         # a row of units below the names is none of the values
@@ -122,7 +122,7 @@ def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: flo
 
 
 def _common_units(paths: Sequence[str | Path], tables: Sequence[pd.DataFrame]) -> dict[str, str]:
-    """Units by column, which are those of all tables.
+    """Return units by column, which are those of all tables.
 
     Raises:
         FileError: a column has another unit than in the first table.

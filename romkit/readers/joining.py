@@ -30,7 +30,7 @@ MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes
 def combined(
     paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
 ) -> xr.Dataset:
-    """Data of files or groups on one grid and clock, joined along a dimension."""
+    """Return data of files or groups on one grid and clock, joined along a dimension."""
     differing = _differing_attributes(sources)
     sources = _with_attributes_as_coordinates(sources, differing, along)
     if along is not None:
@@ -96,7 +96,7 @@ def with_parameter(
     values: Sequence[float],
     along: str | None,
 ) -> list[xr.Dataset]:
-    """Files with a coordinate of one value in each, which their names hold.
+    """Return files with a coordinate of one value in each, which their names hold.
 
     Raises:
         FileError: a file has another value of that name, or it is reserved.
@@ -120,7 +120,9 @@ def with_parameter(
 
 
 def _agrees(known: object, value: float) -> bool:
-    """Whether a variable or an attribute is a number that the name of a file has, too, or None."""
+    """Tell whether a variable or an attribute is a number that the name of a file has, too, or
+    None.
+    """
     if known is None:
         return True
     # attributes are often numbers as text
@@ -134,7 +136,7 @@ def _agrees(known: object, value: float) -> bool:
 def _with_attributes_as_coordinates(
     sources: Sequence[xr.Dataset], differing: Mapping[str, Array], along: str | None
 ) -> list[xr.Dataset]:
-    """Files with a coordinate for each attribute in which they differ: a parameter, perhaps."""
+    """Return files with a coordinate for each attribute in which they differ: a parameter, perhaps."""
     if not differing:
         return list(sources)
     if along is None:
@@ -157,7 +159,7 @@ def _with_attributes_as_coordinates(
 
 
 def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
-    """Values, by file, of the attributes that differ between files, numbers where they are."""
+    """Return values, by file, of the attributes that differ between files, numbers where they are."""
     taken: set[Hashable] = set(RESERVED)
     names: dict[object, None] = {}
     for source in sources:
@@ -174,7 +176,7 @@ def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
 
 
 def _as_column(values: Sequence[Any]) -> Array:
-    """Numbers, also those that were written as text, NaN where missing; else text."""
+    """Return numbers, also those that were written as text, NaN where missing; else text."""
     # "Re" is as often text as a number; a missing one must not make the others text
     with contextlib.suppress(TypeError, ValueError):
         return np.array([np.nan if value is None else float(value) for value in values])
@@ -182,7 +184,7 @@ def _as_column(values: Sequence[Any]) -> Array:
 
 
 def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]:
-    """Files whose times are counted from the start where they differ."""
+    """Return files whose times are counted from the start where they differ."""
     time = _name_of_time(sources, along)
     if time is None:
         return list(sources)
@@ -203,7 +205,7 @@ def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]
 
 
 def _name_of_time(sources: Sequence[xr.Dataset], along: str) -> str | None:
-    """The time of all files, None where it is joined along, or is no number in one of them."""
+    """Return the time of all files, None where it is joined along, or is no number in one of them."""
     for time in TIMES:
         if time == along or time not in sources[0].xindexes:
             continue
@@ -213,14 +215,14 @@ def _name_of_time(sources: Sequence[xr.Dataset], along: str) -> str | None:
 
 
 def _has_numbers(source: xr.Dataset, time: str) -> bool:
-    """Whether a file has times, which are numbers."""
+    """Tell whether a file has times, which are numbers."""
     if time not in source.xindexes:
         return False
     return source[time].dtype.kind in "fiu" and source[time].size > 0
 
 
 def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> dict[str, str]:
-    """The unit of times of all files, as an attribute; no date is the zero of all clocks."""
+    """Return the unit of times of all files, as an attribute; no date is the zero of all clocks."""
     units = [unit_of(source[time]) for source in sources]
     unit = units[0]
     if is_moved or len(set(units)) > 1:

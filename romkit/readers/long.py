@@ -48,7 +48,8 @@ class Wide(NamedTuple):
 
 
 def widened(table: pd.DataFrame, time: str) -> Wide:
-    """A table of rows (..., variable, value) with a column for each variable; others as they are.
+    """Return a table of rows (..., variable, value) with a column for each variable; others as they
+    are.
 
     Args:
         table: rows in any order. Where one is missing, the variable is NaN.
@@ -84,7 +85,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _columns_of_long_table(table: pd.DataFrame, time: str) -> tuple[str | None, str | None]:
-    """Columns of the numbers and of the names of their variables, None where there are none."""
+    """Return columns of the numbers and of the names of their variables, None where there are none."""
     plain = {str(name).strip().lower(): name for name in table.columns if name != time}
     value = _first_of(VALUES, plain)
     variable = _first_of(VARIABLES, plain)
@@ -101,7 +102,7 @@ def _columns_of_long_table(table: pd.DataFrame, time: str) -> tuple[str | None, 
 
 
 def _first_of(names: Sequence[str], columns: Mapping[str, str]) -> str | None:
-    """The column of the first of these names that there is."""
+    """Return the column of the first of these names that there is."""
     return next((columns[name] for name in names if name in columns), None)
 
 
@@ -113,7 +114,7 @@ def is_text(column: pd.Series) -> bool:
 
 
 def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
-    """Whether a column of text says something of each variable, its unit or its long name."""
+    """Tell whether a column of text says something of each variable, its unit or its long name."""
     if str(name).strip().lower() in UNITS:
         return True
     if not is_text(table[name]) or table[name].nunique() < 2:
@@ -124,7 +125,7 @@ def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
 def _about_variables(
     table: pd.DataFrame, variable: str, value: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Units of variables, and the columns that say these or other things about them.
+    """Return units of variables, and the columns that say these or other things about them.
 
     Raises:
         InputError: a variable has several units.
@@ -178,8 +179,8 @@ def _check_values(table: pd.DataFrame, keys: Sequence[str], variable: str) -> No
 def dimensions(
     table: pd.DataFrame, runs: Sequence[str], keys: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Columns of labels, regions or sensors say, by which rows of one time differ in each run; and
-    sentences for warnings.
+    """Return columns of labels, regions or sensors say, by which rows of one time differ in each
+    run; and sentences for warnings.
 
     Args:
         table: one column for each variable.
@@ -203,7 +204,7 @@ def dimensions(
 
 
 def _is_in_all_runs(table: pd.DataFrame, name: str, runs: Sequence[str]) -> bool:
-    """Whether a column has several labels, each of which occurs in every run.
+    """Tell whether a column has several labels, each of which occurs in every run.
 
     Names of people or of repeats occur in one run each.
     """
@@ -217,8 +218,8 @@ def _is_in_all_runs(table: pd.DataFrame, name: str, runs: Sequence[str]) -> bool
 
 
 def restarts(table: pd.DataFrame, time: str, context: Sequence[str]) -> pd.Series | None:
-    """Numbers of the runs of rows whose times begin again at the same one; None where rows are not
-    such runs in their order.
+    """Return numbers of the runs of rows whose times begin again at the same one; None where rows
+    are not such runs in their order.
     """
     times = table[time]
     steps = times.diff()

@@ -54,7 +54,7 @@ BOUNDS = ("_bnds", "_bounds", "_bnd")
 
 
 def columns_of_runs(columns: Iterable[str]) -> list[str]:
-    """Columns that may tell runs apart, by their names: the usual ones first."""
+    """Return columns that may tell runs apart, by their names: the usual ones first."""
     names = list(columns)
     usual = [name for name in TRAJECTORIES if name in names]
     rarer = []
@@ -68,7 +68,8 @@ def columns_of_runs(columns: Iterable[str]) -> list[str]:
 def guessed_time(
     facts: Mapping[str, tuple[bool, Mapping[str, Any]]],
 ) -> tuple[str | None, list[str]]:
-    """The name that is time's, None where there is none, and a warning where that is a guess.
+    """Return the name that is time's, None where there is none, and a warning where that is a
+    guess.
 
     Args:
         facts: by name, whether the values are dates, and the attributes.
@@ -91,7 +92,7 @@ def guessed_time(
 
 
 def _candidates(facts: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> tuple[list[str], ...]:
-    """Names that may be time's, by their own, by attributes, and by dates, surest first."""
+    """Return names that may be time's, by their own, by attributes, and by dates, surest first."""
     spelt_as_usual, usual, by_attributes, rarer, dates = [], [], [], [], []
     for name, (is_date, about) in facts.items():
         without_unit = split_unit(name).bare.strip()
@@ -111,7 +112,7 @@ def _candidates(facts: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> tuple[li
 
 
 def described(data: xr.Dataset) -> dict[str, str]:
-    """Variables that describe others, bounds of time say, and what they are."""
+    """Return variables that describe others, bounds of time say, and what they are."""
     descriptions = {}
     for name, variable in data.variables.items():
         for key in DESCRIBED_BY:
@@ -132,14 +133,16 @@ def described(data: xr.Dataset) -> dict[str, str]:
 
 
 def _named_by(variable: xr.Variable, key: str) -> list[str]:
-    """Words in an attribute, which xarray moves to the encoding of what it has decoded."""
+    """Return words in an attribute, which xarray moves to the encoding of what it has decoded."""
     text = str(variable.attrs.get(key, variable.encoding.get(key, "")))
     # "area: areacello volume: volcello" as well as "time_bnds"
     return text.replace(":", " ").split()
 
 
 def _owner_of_bounds(data: xr.Dataset, name: str) -> str:
-    """The coordinate whose bounds a variable is by its name and size, "" where it is of none."""
+    """Return the coordinate whose bounds a variable is by its name and size, "" where it is of
+    none.
+    """
     ending = next((ending for ending in BOUNDS if name.endswith(ending)), None)
     if ending is None:
         return ""

@@ -39,7 +39,8 @@ FAR = 5.0
 
 
 def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
-    """Data whose values are real numbers, NaN where they are missing; and sentences for warnings.
+    """Return data whose values are real numbers, NaN where they are missing; and sentences for
+    warnings.
 
     Packed integers are unpacked. Fill values, and values outside the range that is declared as
     valid, are missing. Complex fields become two fields of real numbers.
@@ -66,7 +67,7 @@ def _with_variable(data: xr.Dataset, name: object, values: xr.Variable) -> xr.Da
 
 
 def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
-    """Data with two fields in place of each complex one, and sentences for warnings."""
+    """Return data with two fields in place of each complex one, and sentences for warnings."""
     notes = []
     is_complex = [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]
     for name in is_complex:
@@ -77,7 +78,9 @@ def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
 
 
 def _in_native_order(variable: xr.Variable) -> xr.Variable:
-    """Numbers in the byte order of this machine: netCDF-3 has another one, which torch refuses."""
+    """Return numbers in the byte order of this machine: netCDF-3 has another one, which torch
+    refuses.
+    """
     dtype = variable.dtype
     if not isinstance(dtype, np.dtype) or dtype.isnative:
         return variable
@@ -96,7 +99,7 @@ def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:
 
 
 def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
-    """Values with NaN outside the declared range, and how many of these there are."""
+    """Return values with NaN outside the declared range, and how many of these there are."""
     # a declared range is in stored numbers, and packed ones have been unpacked by their reader
     is_stored = not any(key in variable.encoding for key in ("scale_factor", "add_offset"))
     if variable.dtype.kind != "f" or not is_stored or variable.chunks is not None:
@@ -112,7 +115,7 @@ def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
 
 
 def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
-    """A warning where the largest or smallest number looks like a mark of what is missing.
+    """Return a warning where the largest or smallest number looks like a mark of what is missing.
 
     It stays a number: 999 may have been measured.
     """
@@ -131,7 +134,7 @@ def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
 
 
 def _is_doubtful(extreme: np.number, values: Array) -> bool:
-    """Whether a number is one of the usual marks, and far from all others."""
+    """Tell whether a number is one of the usual marks, and far from all others."""
     size = abs(float(extreme))
     if not np.isclose(size, MARKS, rtol=1e-6).any():
         return False

@@ -17,7 +17,7 @@ PLACES = ("x", "y", "z", "lat", "lon")
 def on_one_grid(
     paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
 ) -> list[xr.Dataset]:
-    """Files with the coordinates of the first.
+    """Return files with the coordinates of the first.
 
     Args:
         paths: names of the files.
@@ -43,7 +43,7 @@ def on_one_grid(
 
 
 def _grid(source: xr.Dataset, along: str | None) -> dict[str, xr.Variable]:
-    """Coordinates of the dimensions of space, and of the points of a mesh, by name."""
+    """Return coordinates of the dimensions of space, and of the points of a mesh, by name."""
     moving = {along, *TIMES}
     grid = {}
     for name, coord in source.coords.items():
@@ -54,7 +54,7 @@ def _grid(source: xr.Dataset, along: str | None) -> dict[str, xr.Variable]:
 
 
 def _equal(values: Array, others: Array) -> bool:
-    """Whether coordinates are the same, numbers up to rounding."""
+    """Tell whether coordinates are the same, numbers up to rounding."""
     if values.shape != others.shape:
         return False
     if values.dtype.kind not in "fiu":

@@ -30,14 +30,14 @@ OUTSIDE = 1e299
 
 
 def can_read(path: Path) -> bool:
-    """Whether a path is a case with probes, their folder, that of one start, or one field."""
+    """Tell whether a path is a case with probes, their folder, that of one start, or one field."""
     if path.is_file():
         return _is_field(path)
     return path.is_dir() and bool(_folders(path))
 
 
 def read(path: Path) -> xr.Dataset:
-    """The fields of probes, along time and probe, and along direction if they are vectors.
+    """Return the fields of probes, along time and probe, and along direction if they are vectors.
 
     After a restart, numbers of the later start replace those from its first time on.
 
@@ -79,7 +79,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _starts(folder: Path) -> list[list[Path]]:
-    """Files of the fields of each start, in the order of their times."""
+    """Return files of the fields of each start, in the order of their times."""
     if not folder.is_dir():
         return []
     own = _fields(folder)
@@ -97,7 +97,7 @@ def _starts(folder: Path) -> list[list[Path]]:
 
 
 def _fields(folder: Path) -> list[Path]:
-    """Files of fields in the folder of a start; compare each with its folder's name, a time."""
+    """Return files of fields in the folder of a start; compare each with its folder's name, a time."""
     if _number(folder.name) is None:
         return []
     return [file for file in sorted(folder.iterdir()) if file.is_file() and _is_field(file)]
@@ -111,7 +111,7 @@ def _number(text: str) -> float | None:
 
 
 def _of_starts(path: Path, starts: Sequence[Sequence[Path]]) -> xr.Dataset:
-    """Fields of all starts of a case, one behind the other."""
+    """Return fields of all starts of a case, one behind the other."""
     parts = []
     for files in starts:
         fields = [_field(file) for file in files]
@@ -132,7 +132,7 @@ def _of_starts(path: Path, starts: Sequence[Sequence[Path]]) -> xr.Dataset:
 
 
 def _continued(path: Path, data: xr.Dataset, later: xr.Dataset) -> xr.Dataset:
-    """A case and its restart, of which the latter has the times that both have."""
+    """Return a case and its restart, of which the latter has the times that both have."""
     is_alike = set(data.data_vars) == set(later.data_vars)
     for name in ("x", "y", "z"):
         is_alike = is_alike and np.array_equal(data[name].values, later[name].values)
@@ -177,14 +177,14 @@ def _field(file: Path) -> xr.Dataset:
 
 
 def direction_of(size: int) -> tuple[str, list[str]]:
-    """Dimension of the entries of a vector or tensor, and their labels."""
+    """Return dimension of the entries of a vector or tensor, and their labels."""
     # a case may have vectors and tensors
     name = "direction" if size == 3 else f"direction_{size}"
     return name, DIRECTIONS.get(size, [str(k) for k in range(size)])
 
 
 def _rows(file: Path) -> tuple[list[list[str]], list[str], list[list[str]]]:
-    """Places of the probes, times, and the numbers of each time, as text."""
+    """Return places of the probes, times, and the numbers of each time, as text."""
     places, times, rows = [], [], []
     with file.open(encoding="utf-8") as stream:
         for line in stream:
@@ -213,7 +213,7 @@ def _numbers(file: Path, rows: Sequence[Any]) -> Array:
 
 
 def _without_outside(values: Array) -> Array:
-    """Values (T, probes, entries), NaN where a probe is outside of the mesh."""
+    """Return values (T, probes, entries), NaN where a probe is outside of the mesh."""
     is_outside = np.abs(values) > OUTSIDE
     if is_outside.any():
         number = int(is_outside.any((0, 2)).sum())

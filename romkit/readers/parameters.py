@@ -13,8 +13,8 @@ from romkit.readers.names import columns_of_runs
 def with_parameters_of_runs(
     path: str | Path, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Tables of samples with the columns of those that have a row for each run, and sentences for
-    warnings.
+    """Return tables of samples with the columns of those that have a row for each run, and
+    sentences for warnings.
 
     Args:
         path: the file, or the first of several, for errors.
@@ -39,7 +39,7 @@ def with_parameters_of_runs(
 
 
 def _have_runs(samples: Mapping[str, pd.DataFrame]) -> bool:
-    """Whether there are samples, and each table of them has a column that tells runs apart."""
+    """Tell whether there are samples, and each table of them has a column that tells runs apart."""
     columns = [_column_of_runs(table) for table in samples.values()]
     return len(columns) > 0 and all(columns)
 
@@ -47,7 +47,7 @@ def _have_runs(samples: Mapping[str, pd.DataFrame]) -> bool:
 def _with_runs_by_name(
     samples: Mapping[str, pd.DataFrame], of_runs: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Samples whose sheets or files are called as runs are, with a column of this name."""
+    """Return samples whose sheets or files are called as runs are, with a column of this name."""
     named = dict(samples)
     for parameters in of_runs.values():
         run = _column_of_runs(parameters)
@@ -60,7 +60,7 @@ def _with_runs_by_name(
 
 
 def _column_of_runs(table: pd.DataFrame) -> str:
-    """The first column that tells runs apart, "" where there is none."""
+    """Return the first column that tells runs apart, "" where there is none."""
     columns = columns_of_runs(map(str, table.columns))
     return columns[0] if columns else ""
 
@@ -74,7 +74,7 @@ def _has_a_row_for_each_run(table: pd.DataFrame) -> bool:
 def _joined(
     path: str | Path, table: pd.DataFrame, parameters: pd.DataFrame, run: str
 ) -> pd.DataFrame:
-    """Samples with the parameters of their runs; units of both."""
+    """Return samples with the parameters of their runs; units of both."""
     if run not in table:
         raise FileError(
             path,

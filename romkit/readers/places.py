@@ -46,7 +46,7 @@ class Placed(NamedTuple):
 
 
 def placed(table: pd.DataFrame, runs: Sequence[str], time: str) -> Placed:
-    """The columns of numbers that are coordinates of places.
+    """Return the columns of numbers that are coordinates of places.
 
     Each place occurs once at each time of each run. The fewest columns that tell rows apart are
     dimensions, the first where there are several; further ones say something of the places.
@@ -70,15 +70,17 @@ def placed(table: pd.DataFrame, runs: Sequence[str], time: str) -> Placed:
 
 
 def _moves(table: pd.DataFrame, runs: Sequence[str], time: str) -> bool:
-    """Whether what should tell runs apart changes with the time, as a parameter that moves does."""
+    """Tell whether what should tell runs apart changes with the time, as a parameter that moves
+    does.
+    """
     if not runs or table[time].nunique() == 1:
         return False
     return int(table.groupby(list(runs), sort=False)[time].nunique().max()) == 1
 
 
 def _candidates(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
-    """Columns of numbers, or of labels, that have all of their values, two or more, at each time of
-    each run.
+    """Return columns of numbers, or of labels, that have all of their values, two or more, at each
+    time of each run.
     """
     sizes = table.groupby(list(keys), sort=False).size()
     numbered_as_runs = columns_of_runs(table.columns)
@@ -101,14 +103,14 @@ def _candidates(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def _choices(candidates: Sequence[str]) -> Iterator[list[str]]:
-    """Columns that may be the dimensions, the fewest first."""
+    """Yield columns that may be the dimensions, the fewest first."""
     for number in range(1, min(MOST, len(candidates)) + 1):
         for names in itertools.combinations(candidates, number):
             yield list(names)
 
 
 def _is_grid(table: pd.DataFrame, keys: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether every combination of values occurs once at each time of each run."""
+    """Tell whether every combination of values occurs once at each time of each run."""
     if table.duplicated([*keys, *names]).any():
         return False
     places = len(table[list(names)].drop_duplicates())
@@ -117,7 +119,7 @@ def _is_grid(table: pd.DataFrame, keys: Sequence[str], names: Sequence[str]) -> 
 
 
 def _are_of_places(table: pd.DataFrame, names: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether the other columns have one value at each place."""
+    """Tell whether the other columns have one value at each place."""
     if not others:
         return True
     values = table.groupby(list(names), sort=False)[list(others)].nunique()
@@ -125,8 +127,8 @@ def _are_of_places(table: pd.DataFrame, names: Sequence[str], others: Sequence[s
 
 
 def _may_be_runs(table: pd.DataFrame, names: Sequence[str], runs: Sequence[str], time: str) -> bool:
-    """Whether columns may tell runs apart: a parameter where nobody named one, or the number of a
-    run, whose rows are together.
+    """Tell whether columns may tell runs apart: a parameter where nobody named one, or the number
+    of a run, whose rows are together.
     """
     if all(map(_is_space, names)):
         return False
@@ -140,12 +142,14 @@ def _may_be_runs(table: pd.DataFrame, names: Sequence[str], runs: Sequence[str],
 
 
 def _is_space(name: str) -> bool:
-    """Whether a column is called like a coordinate: x [m], position_m, lat."""
+    """Tell whether a column is called like a coordinate: x [m], position_m, lat."""
     return split_unit(name).bare.lower().split("_")[0] in SPACE
 
 
 def _along(table: pd.DataFrame, names: list[str]) -> Placed:
-    """The table with its dimensions, which are the number of the place where a grid would be empty."""
+    """Return the table with its dimensions, which are the number of the place where a grid would be
+    empty.
+    """
     names = _slowest_first(table, names)
     text = " and ".join(names)
     places = table[names].drop_duplicates()
@@ -159,7 +163,7 @@ def _along(table: pd.DataFrame, names: list[str]) -> Placed:
 
 
 def _slowest_first(table: pd.DataFrame, names: list[str]) -> list[str]:
-    """Dimensions as the rows go through them, so that the state has the order of the rows."""
+    """Return dimensions as the rows go through them, so that the state has the order of the rows."""
     if len(names) == 1:
         return names
     values = table[names]

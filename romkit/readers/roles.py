@@ -81,7 +81,7 @@ class Roles:
 
 
 def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
-    """The roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
+    """Return the roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
 
     Raises:
         InputError: a name that is not there, or data without times or states.
@@ -110,7 +110,7 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
 
 
 def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Names:
-    """Variables of the inputs: those that are declared, else the one of romkit's schema."""
+    """Return variables of the inputs: those that are declared, else the one of romkit's schema."""
     names = declared.control
     if not names and "control" in data.data_vars and "control" not in states:
         return ("control",)
@@ -118,7 +118,9 @@ def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Na
 
 
 def _without_levels(data: xr.Dataset) -> xr.Dataset:
-    """Data without an index of several levels: those of time get a dimension, others stay labels."""
+    """Return data without an index of several levels: those of time get a dimension, others stay
+    labels.
+    """
     for dim in list(data.dims):
         index = data.indexes.get(dim)
         if index is None or index.nlevels == 1:
@@ -150,7 +152,7 @@ def _check_context_names(data: xr.Dataset, context: Sequence[str]) -> None:
 
 
 def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> Names:
-    """Dimensions of which each entry is a run: that of the runs, and those of the context."""
+    """Return dimensions of which each entry is a run: that of the runs, and those of the context."""
     runs = []
     dim = _dim_of_runs(data, trajectory)
     if dim is not None:
@@ -162,7 +164,9 @@ def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> N
 
 
 def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
-    """The dimension of the runs, as the user or its usual names say; None where there is none."""
+    """Return the dimension of the runs, as the user or its usual names say; None where there is
+    none.
+    """
     if trajectory is None:
         for name in TRAJECTORIES:
             if name in data.dims:
@@ -237,7 +241,7 @@ def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
 
 
 def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
-    """The name of a variable along time that holds real numbers."""
+    """Return the name of a variable along time that holds real numbers."""
     if name not in data.data_vars or "time" not in data[name].dims:
         known = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
         fields = [f"{name}_real", f"{name}_imag"]
@@ -263,7 +267,7 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
 def _states_and_rates(
     data: xr.Dataset, declared: Declared, taken: set[str], descriptions: Mapping[str, str]
 ) -> tuple[Names, dict[str, Names], list[str]]:
-    """Variables of the state, those of its rates, and sentences for warnings."""
+    """Return variables of the state, those of its rates, and sentences for warnings."""
     rates = _declared_rates(data, declared)
     taken = {*taken, "control"}
     for names in rates.values():
@@ -290,7 +294,7 @@ def _states_and_rates(
 
 
 def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
-    """Variables by "velocity" and "acceleration", as far as they are declared."""
+    """Return variables by "velocity" and "acceleration", as far as they are declared."""
     rates = {}
     for rate, names in (
         ("velocity", declared.velocity),
@@ -307,7 +311,7 @@ def _states(
     taken: set[str],
     descriptions: Mapping[str, str],
 ) -> tuple[Names, list[str]]:
-    """Variables of the state, declared or not, and sentences for warnings."""
+    """Return variables of the state, declared or not, and sentences for warnings."""
     if declared is None:
         return _undeclared_states(data, taken, descriptions)
     if not declared:
@@ -320,7 +324,8 @@ def _states(
 def _undeclared_states(
     data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
 ) -> tuple[Names, list[str]]:
-    """The variables of numbers along time that describe no other, and sentences for warnings.
+    """Return the variables of numbers along time that describe no other, and sentences for
+    warnings.
 
     Raises:
         InputError: there is none.
@@ -348,7 +353,7 @@ def _undeclared_states(
 
 
 def _of_kind(kinds: Mapping[str, str], wanted: str) -> Names:
-    """Names of the variables whose kind of dtype is among the letters that are wanted."""
+    """Return names of the variables whose kind of dtype is among the letters that are wanted."""
     return tuple(name for name, kind in kinds.items() if kind in wanted)
 
 
@@ -384,7 +389,7 @@ def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoR
 
 
 def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether variables have the dimensions of the states, in their order."""
+    """Tell whether variables have the dimensions of the states, in their order."""
     if len(states) != len(names):
         return False
     # what all runs share has neither of the leading dimensions
@@ -402,7 +407,7 @@ def _named_rate(
     rate: str,
     declared: Declared,
 ) -> tuple[bool, list[str]]:
-    """Whether a variable that is called velocity is the rate of the state, and warnings."""
+    """Tell whether a variable that is called velocity is the rate of the state, and warnings."""
     if list(states) == ["state"]:  # names of romkit's schema
         _check_declared_rate(data, states, [rate], rate)
         return True, []
@@ -422,7 +427,7 @@ def _named_rate(
 def _doubts(
     data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Names], rate: str
 ) -> list[str]:
-    """A warning where rates that were declared do not agree with their states."""
+    """Return a warning where rates that were declared do not agree with their states."""
     reason = _disagreement(data, states, rates, rate)
     if not reason:
         return []
@@ -459,7 +464,7 @@ def _disagreement(
 
 
 def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    """Data with these variables along trajectory and time, also those that all runs share."""
+    """Return data with these variables along trajectory and time, also those that all runs share."""
     wide = {}
     for name in names:
         missing = set(LEAD) - set(data[name].dims)
@@ -472,7 +477,7 @@ def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str]) -> dict[str, str]:
-    """Variables along time or runs without a role, and what they are."""
+    """Return variables along time or runs without a role, and what they are."""
     left_out = {}
     for name, values in data.data_vars.items():
         # what lies along space alone is no loss: no state could have taken it

@@ -16,17 +16,17 @@ Parameters = Mapping[str, Sequence[float]]
 
 
 def without_time(parameters: Iterable[str]) -> list[str]:
-    """The names in braces that are parameters of runs."""
+    """Return the names in braces that are parameters of runs."""
     return [name for name in parameters if name not in TIMES]
 
 
 def time_in_braces(parameters: Iterable[str]) -> str:
-    """Name the time in braces, "" where files are no snapshots."""
+    """Return name the time in braces, "" where files are no snapshots."""
     return next((name for name in parameters if name in TIMES), "")
 
 
 def files_of_runs(paths: Sequence[Path], parameters: Parameters) -> list[list[int]]:
-    """Places of the files of each run, in the order of their times.
+    """Return places of the files of each run, in the order of their times.
 
     Raises:
         FileError: two files are one time of one run.
@@ -50,7 +50,7 @@ def files_of_runs(paths: Sequence[Path], parameters: Parameters) -> list[list[in
 def tables_of_runs(
     paths: Sequence[Path], tables: Sequence[pd.DataFrame], parameters: Parameters
 ) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """The first file of each run, and its snapshots below each other.
+    """Yield the first file of each run, and its snapshots below each other.
 
     Rows of a snapshot are places: those that columns say, or else numbered.
 
@@ -71,7 +71,7 @@ def tables_of_runs(
 
 
 def _say_places(tables: Sequence[pd.DataFrame], parameters: Sequence[str]) -> bool:
-    """Whether columns that are the same in all snapshots tell their rows apart."""
+    """Tell whether columns that are the same in all snapshots tell their rows apart."""
     first = tables[0]
     if all(len(table) == 1 for table in tables):
         return True
@@ -86,7 +86,7 @@ def _say_places(tables: Sequence[pd.DataFrame], parameters: Sequence[str]) -> bo
 def _with_numbered_places(
     paths: Sequence[Path], tables: Sequence[pd.DataFrame]
 ) -> list[pd.DataFrame]:
-    """Snapshots with the numbers of their rows as a column."""
+    """Return snapshots with the numbers of their rows as a column."""
     size = len(tables[0])
     numbered = []
     for path, table in zip(paths, tables, strict=True):
@@ -105,7 +105,7 @@ def _with_numbered_places(
 def datasets_of_runs(
     paths: Sequence[Path], sources: Sequence[xr.Dataset], parameters: Parameters
 ) -> Iterator[tuple[Path, xr.Dataset]]:
-    """The first file of each run, and its snapshots along the time.
+    """Yield the first file of each run, and its snapshots along the time.
 
     Args:
         paths: the files.

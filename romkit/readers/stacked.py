@@ -30,8 +30,8 @@ class Place(NamedTuple):
 def places_in_names(
     table: pd.DataFrame, known: Collection[str | None]
 ) -> tuple[dict[str, Place], list[str]]:
-    """Columns "300 nm", "303 nm" and so on, with the places that their names say, none where they are
-    no places; and sentences for warnings.
+    """Return columns "300 nm", "303 nm" and so on, with the places that their names say, none where
+    they are no places; and sentences for warnings.
 
     Names are numbers in order, with one unit or none. Whole numbers that count columns, as "0", "1",
     "2", may be of sensors or of variables, which are no places.
@@ -57,7 +57,9 @@ def places_in_names(
 
 
 def _place(name: str) -> Place | None:
-    """The place that a name says; None where it is no number, or has more behind it than a unit."""
+    """Return the place that a name says; None where it is no number, or has more behind it than a
+    unit.
+    """
     match = NUMBER.fullmatch(name.strip())
     if match is None:
         return None
@@ -78,7 +80,7 @@ def along_places(columns: xr.Dataset, places: Mapping[str, Place]) -> xr.DataArr
 
 
 def _are_places(numbers: np.ndarray, have_unit: bool) -> bool:
-    """Whether numbers in the names of columns say places, and do not count these columns."""
+    """Tell whether numbers in the names of columns say places, and do not count these columns."""
     if len(numbers) < FEWEST:
         return False
     steps = np.diff(numbers)

@@ -31,7 +31,7 @@ GAP = 1.5
 def of_table(
     table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None
 ) -> tuple[xr.Dataset, str, list[str]]:
-    """A table as a dataset, the name of its time, and sentences for warnings.
+    """Return a table as a dataset, the name of its time, and sentences for warnings.
 
     A column that stays within each run is a coordinate of the runs.
 
@@ -79,8 +79,8 @@ def of_table(
 
 
 def _with_space(table: pd.DataFrame, runs: Sequence[str], time: str, known: list[str]) -> Placed:
-    """The table with columns that are dimensions of its state: those that are known, and labels or
-    places by which rows of one time differ.
+    """Return the table with columns that are dimensions of its state: those that are known, and
+    labels or places by which rows of one time differ.
     """
     labels, notes = dimensions(table, runs, [*runs, time, *known])
     if labels or known:
@@ -97,7 +97,7 @@ def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
 
 
 def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]]:
-    """The column of time, and a warning where it is a guess."""
+    """Return the column of time, and a warning where it is a guess."""
     if time is not None:
         return time, []
     time, notes = time_among_columns(table)
@@ -107,7 +107,7 @@ def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]
 
 
 def time_among_columns(table: pd.DataFrame) -> tuple[str | None, list[str]]:
-    """The column of time, None where there is none, and a warning where it is a guess."""
+    """Return the column of time, None where there is none, and a warning where it is a guess."""
     facts: dict[str, tuple[bool, Mapping[str, Any]]] = {}
     for name in table.columns:
         is_date = pd.api.types.is_datetime64_any_dtype(table[name])
@@ -154,7 +154,7 @@ def _check_every_row(column: pd.Series, name: str) -> None:
 
 
 def _times(column: pd.Series, name: str) -> pd.Series:
-    """Times as numbers, or as dates without a zone, which are those of UTC.
+    """Return times as numbers, or as dates without a zone, which are those of UTC.
 
     Raises:
         InputError: text that is neither, or a row without a time.
@@ -175,7 +175,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
 
 
 def _name_of_runs(table: pd.DataFrame, context: Sequence[str]) -> str | None:
-    """The column that tells runs apart, None where there is none."""
+    """Return the column that tells runs apart, None where there is none."""
     for name in columns_of_runs(table.columns):
         if name in TRAJECTORIES:
             return name
@@ -187,7 +187,7 @@ def _name_of_runs(table: pd.DataFrame, context: Sequence[str]) -> str | None:
 
 
 def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
-    """Whether one of these columns has several values in a run."""
+    """Tell whether one of these columns has several values in a run."""
     if not names:
         return False
     return bool((table.groupby(run)[list(names)].nunique(dropna=False) > 1).any(axis=None))
@@ -196,15 +196,15 @@ def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
 def _is_single(
     table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str]
 ) -> bool:
-    """Whether rows without a column of runs are one run: a single row of each time and place."""
+    """Tell whether rows without a column of runs are one run: a single row of each time and place."""
     if table.duplicated([time, *space]).any():
         return False
     return not _are_blocks(table, context, time)
 
 
 def _are_blocks(table: pd.DataFrame, context: Sequence[str], time: str) -> bool:
-    """Whether rows at one time each are runs one after the other: parameters stay between gaps in
-    time, and change across them alone.
+    """Tell whether rows at one time each are runs one after the other: parameters stay between gaps
+    in time, and change across them alone.
     """
     if not context:
         return False
@@ -221,8 +221,8 @@ def _are_blocks(table: pd.DataFrame, context: Sequence[str], time: str) -> bool:
 def _with_runs(
     table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str], is_single: bool
 ) -> tuple[pd.DataFrame, str, list[str]]:
-    """The table with a column of runs, its name, and sentences for warnings: rows of one context
-    are a run, or rows before the times begin again.
+    """Return the table with a column of runs, its name, and sentences for warnings: rows of one
+    context are a run, or rows before the times begin again.
     """
     if is_single:
         return table.assign(trajectory=0), "trajectory", []
@@ -271,7 +271,7 @@ def _shown(value: object) -> str:
 
 
 def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFrame, list[str]]:
-    """The table with times that runs share, and sentences for warnings."""
+    """Return the table with times that runs share, and sentences for warnings."""
     times = table[time]
     if times.dtype.kind in "mM":
         starts = times.groupby(table[run]).min()
@@ -292,7 +292,7 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
 def _variables(
     table: pd.DataFrame, keys: list[str], context: Sequence[str], places: Mapping[str, Place]
 ) -> xr.Dataset:
-    """A dataset of the columns, of those that are called by places one variable."""
+    """Return a dataset of the columns, of those that are called by places one variable."""
     others = table.drop(columns=list(places))
     data = _with_constant_coordinates(others, keys, context)
     if not places:
@@ -304,8 +304,8 @@ def _variables(
 def _with_constant_coordinates(
     table: pd.DataFrame, keys: Sequence[str], context: Sequence[str]
 ) -> xr.Dataset:
-    """A dataset of the columns; those that stay within each run are coordinates of the runs, and
-    those that stay at each place of the places.
+    """Return a dataset of the columns; those that stay within each run are coordinates of the runs,
+    and those that stay at each place of the places.
 
     Where each run has one time, as first states have, these are the parameters and text alone.
     """
@@ -330,7 +330,7 @@ def _with_constant_coordinates(
 
 
 def _stays_at_places(table: pd.DataFrame, name: str, space: Sequence[str]) -> bool:
-    """Whether a column has one value at each place, and several in all."""
+    """Tell whether a column has one value at each place, and several in all."""
     if table[name].nunique(dropna=False) < 2:
         return False
     return int(table.groupby(list(space))[name].nunique(dropna=False).max()) <= 1

@@ -289,7 +289,7 @@ def _completed(
     above: Sequence[int],
     width: int,
 ) -> list[str]:
-    """Name columns that nobody named: an empty one at the end, or that of the names of rows."""
+    """Return name columns that nobody named: an empty one at the end, or that of the names of rows."""
     below = [number for number in rows if number not in above]
     if len(names) == width - 1 and below and lines[below[0]].lstrip().startswith('"'):
         return ["Unnamed: 0", *names]  # R writes the names of rows in quotes

@@ -14,7 +14,7 @@ from romkit.readers.names import guessed_time
 
 
 def with_time(data: xr.Dataset, declared: str | None) -> tuple[xr.Dataset, str, list[str]]:
-    """Data with times as increasing numbers along `time`, the name of time in the data, and
+    """Return data with times as increasing numbers along `time`, the name of time in the data, and
     warnings.
     """
     name, notes = _time_name(data, declared)
@@ -44,7 +44,7 @@ def with_time(data: xr.Dataset, declared: str | None) -> tuple[xr.Dataset, str, 
 
 
 def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Data whose dates or durations are seconds since the first."""
+    """Return data whose dates or durations are seconds since the first."""
     times = data[name]
     if times.dtype.kind in "fiu":
         return data
@@ -56,8 +56,8 @@ def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
 
 
 def _with_dim_of_times(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
-    """Data whose dimension of time has the name of its times, with no other variable of this name
-    or of "time"; and warnings.
+    """Return data whose dimension of time has the name of its times, with no other variable of this
+    name or of "time"; and warnings.
     """
     notes = []
     dim = str(data[name].dims[0])
@@ -73,7 +73,7 @@ def _with_dim_of_times(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[st
 
 
 def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
-    """Name of the variable or dimension of time, and a warning where it is a guess.
+    """Return name of the variable or dimension of time, and a warning where it is a guess.
 
     Raises:
         InputError: there is none, or another than declared.
@@ -99,7 +99,7 @@ def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
 
 
 def _candidates_for_time(data: xr.Dataset) -> dict[str, xr.Variable]:
-    """Variables of numbers, dates or objects that may be dates, along one or two dimensions."""
+    """Return variables of numbers, dates or objects that may be dates, along one or two dimensions."""
     candidates = {}
     for name, values in data.variables.items():
         if values.ndim in (1, 2) and values.dtype.kind in "fiumMO":
@@ -117,7 +117,7 @@ def _refuse_without_time(data: xr.Dataset) -> NoReturn:
 
 
 def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
-    """Data of runs with times (run, step) of their own along one dimension of time."""
+    """Return data of runs with times (run, step) of their own along one dimension of time."""
     clock_of_runs = data[name]
     run, step = map(str, clock_of_runs.dims)
     if step in TRAJECTORIES:

@@ -278,7 +278,7 @@ def _say_left_out(names: Iterable[str]) -> None:
 
 
 def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
-    """Fields (places, ...) along a dimension with the coordinates (places, 3) of it.
+    """Return fields (places, ...) along a dimension with the coordinates (places, 3) of it.
 
     Coordinates that are the same everywhere, as z in a plane, are left out.
     """
