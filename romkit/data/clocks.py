@@ -20,6 +20,15 @@ PRESENT = 2 / 3
 MANY = 0.1
 """Share of missing snapshots beyond which runs have times of their own."""
 
+LOST = 0.01
+"""Share of an interval that single precision rounds to, from which on its rounding is seen."""
+
+IN_DOUBLE = (
+    "read them in float64, or count them anew, data['time'] = dt * numpy.arange(...), in a table "
+    "table['time'] = dt * table.groupby('run').cumcount()"
+)
+"""Advice for times that lost digits in float32."""
+
 OWN_STARTS = "runs start at different times; each is counted from its start"
 OWN_TIMES = (
     "runs have times of their own: each has samples at {share:.0%} of all times within it; "
@@ -87,6 +96,25 @@ def check_clock(name: str, times: Array) -> None:
         )
 
 
+def single_precision(times: Array) -> float:
+    """Return the rounding error of times that were stored in single precision, zero of others.
+
+    Dates as seconds or days keep seven digits there, and neighbours become equal.
+
+    Args:
+        times: (T,) in float64, in any order.
+    """
+    known = times[np.isfinite(times)]
+    if not known.size or not np.array_equal(known.astype(np.float32), known):
+        return 0.0
+    spacing = float(np.spacing(np.float32(np.abs(known).max())))
+    unique = np.unique(known)
+    # of whole numbers that are small nothing is lost
+    if len(unique) < 2 or spacing < LOST * float(np.median(np.diff(unique))):
+        return 0.0
+    return spacing
+
+
 def _check_once(name: str, times: Array) -> None:
     """Raise where times are repeated."""
     unique, counts = np.unique(times, return_counts=True)
@@ -97,6 +125,10 @@ def _check_once(name: str, times: Array) -> None:
     times_in_words = listed(f"{time:g}" for time in repeated)
     fix = f"keep one of each: data.drop_duplicates({name!r})"
     got = f"{times_in_words} twice (duplicate times)"
+    if single_precision(times):
+        fix = IN_DOUBLE
+        got = f"{times_in_words} twice, rounded to single precision"
+        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
     # a few are samples recorded twice; many are distinct samples whose times lost digits
     if number > len(unique) / 10:
         fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"

@@ -137,16 +137,12 @@ def open_dataset(path: FilePath, *, group: str | None = None) -> xr.Dataset:
         raise FileError(
             path, problem=f"cannot be read ({reason(error)})", fix="check its permissions"
         ) from error
-    data = loaded(path, content, file, group)
-    _check_axes(path, data)
-    return data
+    return _loaded(path, content, file, group)
 
 
 def dataset_of_bytes(content: bytes, name: str) -> xr.Dataset:
     """Read the content of a file that is called `name`, an upload say, as `open_dataset` does."""
-    data = loaded(name, content, io.BytesIO(content), None)
-    _check_axes(name, data)
-    return data
+    return _loaded(name, content, io.BytesIO(content), None)
 
 
 def _check_axes(name: object, data: xr.Dataset) -> None:
@@ -160,20 +156,10 @@ def _check_axes(name: object, data: xr.Dataset) -> None:
         )
 
 
-def loaded(
+def _loaded(
     name: object, content: bytes, source: Path | io.BytesIO, group: str | None
 ) -> xr.Dataset:
-    """Read a netCDF file whose axes may have no names; these begin by `WITHOUT_NAME`.
-
-    Args:
-        name: of the file, for errors.
-        content: its bytes.
-        source: the file, or its bytes as a stream.
-        group: that holds the data.
-
-    Raises:
-        FileError: it is damaged, no netCDF, or takes numbers from other files.
-    """
+    """Read a netCDF file, or its bytes as a stream, into memory."""
     engine = engine_of(name, content)
     check_seal(name, content)
     try:
@@ -185,6 +171,7 @@ def loaded(
             data = _of_sealed(source)
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
+                _check_axes(name, data)
                 data.load()
     except FileError:
         raise

@@ -9,7 +9,7 @@ from romkit.core import tensors
 from romkit.core.boundary import Mask, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.clocks import check_clock
+from romkit.data.clocks import check_clock, single_precision
 
 EVEN = 1e-3
 """Largest deviation of a step from the mean one, relative to it, of times that count as even."""
@@ -63,8 +63,8 @@ def _check_one_axis(argument: str, values: Array) -> None:
 
 
 def _step_before_rounding(times: Array) -> float | None:
-    """Return the step of even times that were rounded to some decimals since, None where they were
-    not.
+    """Return the step of even times that were rounded to some decimals since, or to single
+    precision, None where they were not.
     """
     index = np.arange(len(times))
     elapsed = times - times[0]
@@ -73,6 +73,9 @@ def _step_before_rounding(times: Array) -> float | None:
     error = np.abs(elapsed - line).max()
     if len(times) < 4 or error > ROUNDED * step:
         return None
+    spacing = single_precision(times)
+    if spacing:
+        return float(step) if error <= 1.05 * spacing else None
     for decimals in range(DECIMALS + 1):
         # rounding of both the times and the fit through them
         largest = 1.05 * 10.0**-decimals

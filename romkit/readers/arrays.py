@@ -201,6 +201,14 @@ def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
         got = [run.shape[:known] for run in arrays]
         if got == expected:
             continue
+        if name == "control" and got == [(length - 1,) for (length,) in expected]:
+            raise InputError(
+                name,
+                expected="an input at each time, the last one included",
+                got="one less than states in each run",
+                fix="append one, which has no effect where inputs are held: "
+                "numpy.concatenate([u, u[-1:]])",
+            )
         raise InputError(
             name,
             expected=f"shapes {listed(expected, 3)}, as the states",

@@ -26,13 +26,30 @@ MOSTLY = 0.5
 def with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with a column for each level of its index, and the names of these levels."""
     _check_levels(table)
-    table = _with_named_dates(table)
+    table = _without_categories(_with_named_dates(table))
     levels = [str(name) for name in table.index.names if name is not None]
     table = table.rename(columns=str)
     _check_names(table, levels)
     if levels:
         table = table.reset_index().rename(columns=str)
     return table, levels
+
+
+def _without_categories(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with values in place of the categories of pandas, which groups, cuts and
+    parquet make of numbers.
+    """
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
+            values = column.astype(object)
+            is_number = pd.api.types.is_numeric_dtype(column.dtype.categories)
+            columns[name] = pd.to_numeric(values) if is_number else values
+    about = table.attrs
+    table = table.assign(**columns)
+    table.attrs = about
+    return table
 
 
 def without_row_numbers(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

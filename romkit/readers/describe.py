@@ -115,6 +115,7 @@ def describe(
     declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
     source, unpacked = decoded(source)
+    source = _with_numbers_of_switches(source, declared.control)
     aligned, roles = roles_of(source, declared)
     described = _in_schema(aligned, roles)
     described, names, guesses = with_context(described, aligned, roles)
@@ -132,6 +133,15 @@ def describe(
     warn_of_equal_runs(described)
     print(summary(described))
     return described
+
+
+def _with_numbers_of_switches(data: xr.Dataset, inputs: Sequence[str]) -> xr.Dataset:
+    """Return the data with 0 and 1 in place of inputs that are false and true."""
+    switches = {}
+    for name in inputs:
+        if name in data.variables and data[name].dtype.kind == "b":
+            switches[name] = data[name].astype(np.float64)
+    return data.assign(switches)
 
 
 def _doubtful_times(described: xr.Dataset) -> list[str]:

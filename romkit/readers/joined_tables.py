@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from romkit.core.errors import DataWarning, FileError, warn
-from romkit.data.names import TIMES
+from romkit.data.names import TIMES, split_unit
+from romkit.data.units import is_unit
 from romkit.readers.names import columns_of_runs
 from romkit.readers.parameters import with_parameters_of_runs
 from romkit.readers.snapshot_files import tables_of_runs, time_in_braces
@@ -121,6 +122,15 @@ def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: flo
     return table.assign(**{name: value})
 
 
+def _of_other_unit(path: str | Path, name: str, unit: str, first: str) -> FileError:
+    """Describe a column that has another unit than in the files before."""
+    return FileError(
+        path,
+        problem=f"has {name} in {unit}, others in {first}",
+        fix="convert it, or name its unit alike",
+    )
+
+
 def _common_units(paths: Sequence[str | Path], tables: Sequence[pd.DataFrame]) -> dict[str, str]:
     """Return units by column, which are those of all tables.
 
@@ -131,9 +141,11 @@ def _common_units(paths: Sequence[str | Path], tables: Sequence[pd.DataFrame]) -
     for path, table in zip(paths, tables, strict=True):
         for name, unit in table.attrs.get("units", {}).items():
             if common.setdefault(name, unit) != unit:
-                raise FileError(
-                    path,
-                    problem=f"has {name} in {unit}, others in {common[name]}",
-                    fix="convert it, or name its unit alike",
-                )
+                raise _of_other_unit(path, name, unit, common[name])
+    units_of_names: dict[str, str] = {}
+    for path, table in zip(paths, tables, strict=True):
+        for column in map(str, table.columns):
+            bare, unit = split_unit(column)
+            if is_unit(unit) and units_of_names.setdefault(bare, unit) != unit:
+                raise _of_other_unit(path, bare, unit, units_of_names[bare])
     return common

@@ -490,6 +490,8 @@ def _variable_in_words(name: str, values: xr.DataArray, descriptions: Mapping[st
     """Why a variable has no role."""
     if name in descriptions:
         return descriptions[name]
+    if values.dtype.kind == "b" and "time" in values.dims:
+        return f"a switch; if it is an input, name it: control=[{name!r}]"
     if values.dtype.kind not in "fiu":
         return f"dtype {values.dtype}"
     if "time" not in values.dims:

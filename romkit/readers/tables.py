@@ -9,7 +9,7 @@ import xarray as xr
 
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.data.clocks import shared_clock
+from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
 from romkit.data.names import TRAJECTORIES
 from romkit.readers.columns import (
     units_in_names,
@@ -64,7 +64,7 @@ def of_table(
         table, run, guesses = _with_runs(table, context, time, space, is_single)
         notes += guesses
     keys = [run, time, *space]
-    _check_repeated(table, keys, run)
+    _check_repeated(table, keys, run, time)
     if not is_single:
         table, clock_notes = _on_one_clock(table, run, time)
         notes = [*notes, *clock_notes]
@@ -245,7 +245,7 @@ def _with_runs(
     return table.assign(trajectory=groups.ngroup()), "trajectory", notes
 
 
-def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
+def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str, time: str) -> None:
     """Raise where a run has several rows of one time and place."""
     repeated = table.duplicated(list(keys))
     if not repeated.any():
@@ -254,6 +254,14 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
     row = repeated_keys.iloc[0].drop(run)
     got = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
     names = ", ".join(name for name in keys if name != "trajectory")
+    clock = table[time]
+    if clock.dtype.kind in "fiu" and single_precision(clock.to_numpy(np.float64)):
+        raise InputError(
+            "data",
+            expected=f"one row for each {names}",
+            got=f"several for {got}, in times rounded to single precision (float32)",
+            fix=IN_DOUBLE,
+        )
     raise InputError(
         "data",
         expected=f"one row for each {names}",

@@ -139,16 +139,7 @@ def read(path: Path) -> pd.DataFrame:
             problem=f"is no text in UTF-8 ({reason(error)})",
             fix="pass what pandas.read_csv(file, encoding='latin-1') reads, say",
         ) from error
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        RuntimeError,
-        NotImplementedError,
-        csv.Error,
-        zipfile.BadZipFile,
-        lzma.LZMAError,
-    ) as error:
+    except Exception as error:  # archives and pandas raise nearly anything on files of others
         raise FileError(
             path,
             problem=f"cannot be read as a table ({reason(error)})",

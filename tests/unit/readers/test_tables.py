@@ -5,11 +5,12 @@ import decimal
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import romkit
 from romkit.cli.inputs import read_own
 from romkit.data import describe
-from romkit.errors import FileError
+from romkit.errors import DataWarning, FileError
 from romkit.readers import read
 from tests.refusals import refused
 from tests.unit.readers.test_roles import said
@@ -273,3 +274,49 @@ def test_a_parameter_that_changes_without_a_gap_moves():
     data, _ = said(describe, on_end, context=["UA"])
     assert data.sizes["trajectory"] == 1
     assert "time" in data["UA"].dims
+
+
+@pytest.mark.parametrize(("start", "step"), [(2460000.5, 1 / 24), (1.7e9, 60.0)])
+def test_times_that_single_precision_repeats_are_refused_with_their_cause(start, step):
+    times = (start + step * np.arange(240)).astype(np.float32)
+    courses = [np.sin((k + 1) * np.arange(240.0)) for k in range(3)]
+    rows = [pd.DataFrame({"run": k, "time": times, "p": p}) for k, p in enumerate(courses)]
+    table = pd.concat(rows).reset_index(drop=True)
+    refused("single precision", describe, table)
+    mended = table.assign(time=step * table.groupby("run").cumcount())
+    assert describe(mended).sizes["time"] == 240
+    refused("single precision", describe, xr.Dataset({"p": ("time", courses[0])}, {"time": times}))
+
+
+@pytest.mark.parametrize(("start", "step"), [(2460000.5, 2.1), (1.7e9, 3600.0)])
+def test_even_times_in_single_precision_are_even(start, step):
+    times = (start + step * np.arange(100)).astype(np.float32)
+    assert romkit.data.even_step(times) == pytest.approx(step, rel=1e-2)
+    uneven = start + step * np.arange(100) ** 1.2
+    assert romkit.data.even_step(uneven.astype(np.float32)) is None
+
+
+def test_categories_of_numbers_are_numbers_and_switches_may_be_inputs():
+    time = np.tile(0.1 * np.arange(20), 3)
+    k = np.repeat([1.0, 2.0, 3.0], 20)
+    table = pd.DataFrame({"time": time, "k": k, "x": np.sin(k * time), "valve": time > 1})
+    with pytest.warns(DataWarning, match="control="):
+        data = describe(table.astype({"k": "category"}), context=["k"])
+    assert np.array_equal(data.k, [1, 2, 3])
+    driven = describe(table, context=["k"], control=["valve"])
+    assert np.array_equal(driven.control[0, :, 0], 0.1 * np.arange(20) > 1)
+
+
+def test_units_behind_names_that_differ_between_files_are_refused(tmp_path):
+    for number, unit in enumerate(["s", "min", "s"]):
+        table = pd.DataFrame({f"time [{unit}]": [0.0, 1.0], "x": [0.0, 1.0]})
+        table.to_csv(tmp_path / f"{number}.csv", index=False)
+    refused("time in min", romkit.open, str(tmp_path / "*.csv"), along="run", error=FileError)
+
+
+def test_inputs_that_lack_the_last_one_are_refused_with_the_way():
+    states = [np.ones((5, 1)), np.ones((7, 1))]
+    inputs = [np.ones((len(run) - 1, 1)) for run in states]
+    refused("u\\[-1:\\]", romkit.data.from_arrays, states, 0.1, control=inputs)
+    whole = [np.concatenate([u, u[-1:]]) for u in inputs]
+    assert romkit.data.from_arrays(states, 0.1, control=whole).control.shape == (2, 7, 1)
