@@ -13,6 +13,7 @@ from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.shooting import ROUGH
+from romkit.numerics import LOST
 
 FOLDS, FEW = 3, 10
 """Parts of the groups, each left out once; so few groups are left out one by one."""
@@ -20,8 +21,8 @@ FOLDS, FEW = 3, 10
 LONGEST, AHEAD = 8.0, 16.0
 """Longest windows of fits that are only compared, and duration of their forecasts [time scales]."""
 
-LOST, EXACT = 2.0, 1e-4
-"""Errors of forecasts [largest latent] that are as bad or as good as any."""
+EXACT = 1e-4
+"""Error of forecasts [largest latent] that is as good as any, as `LOST` is as bad."""
 
 DEGREES = {1: (1, 2, 3, 5), 2: (1, 2, 3, 5)}
 """Degrees of laws, by the number of latents."""

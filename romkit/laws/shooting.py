@@ -21,6 +21,7 @@ from romkit.laws.courses import Runs, Windows, windows
 from romkit.laws.noise import AGREED
 from romkit.laws.returning import Returning
 from romkit.laws.sensitivities import Motion, below, kept
+from romkit.numerics import LOST
 
 SHORTEST, GROWTH = 0.5, 2.0
 """First windows [time scales of the motion], and the factor from one length to the next."""
@@ -47,9 +48,9 @@ FREE = 4.0
 PROXIMITY = 1e-9
 """Weight that holds coefficients which nothing determines where they were."""
 
-LOST, STEEP = 2.0, 1e6
-"""Distance from the data [largest latent], and derivative, at which the rest of a window is left
-out."""
+STEEP = 1e6
+"""Derivative at which the rest of a window is left out, as it is at the distance `LOST` from the data
+[largest latent]."""
 
 TRIALS, SETTLED, EXACT = 12, 0.03, 1e-9
 """Most steps on windows of one length, and the gain after which they end, relative and as a mean

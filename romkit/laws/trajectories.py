@@ -19,9 +19,7 @@ from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import FINE, NUDGE, RESOLUTION
 from romkit.laws.terms import LatentTerms
-
-LOST = 2.0
-"""Largest distance of a rollout from the data that counts [largest latent]."""
+from romkit.numerics import LOST
 
 OUTSIDE, LONGER = 2.0, 10
 """Distance from the mean of the data [largest latent] beyond which a rollout has left them, and how

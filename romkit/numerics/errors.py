@@ -5,8 +5,9 @@ import numpy as np
 from romkit.core.types import Array
 
 LOST = 2.0
-"""Error of a forecast that is lost, and the largest that counts at a time [deviations]: that of a
-wave of the right size in antiphase. Rest at the mean errs by 1, a wave at a random phase by √2.
+"""Error of a forecast that is lost, and the largest that counts at a time, in the size of what is
+forecast (deviations, largest latents): that of a wave of the right size in antiphase. Rest at the
+mean errs by 1, a wave at a random phase by √2.
 """
 
 

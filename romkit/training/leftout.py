@@ -12,15 +12,13 @@ from romkit.data.context import context_matrix
 from romkit.engine.threads import one_thread
 from romkit.integrators import Galerkin, LatentField, PetrovGalerkin
 from romkit.integrators.contracted import contracted
+from romkit.numerics import LOST
 from romkit.projections import Operator, Path
 from romkit.solvers import Adaptive
 from romkit.systems import System
 
 RTOL = 1e-5
 """Tolerance of a rollout that is compared with others, far below the error of a manifold."""
-
-UNCORRELATED = 2.0
-"""Error of a rollout that has nothing in common with the run, and of one that is lost."""
 
 AT_REST = 1e-3
 """Share of the deviation of all data that a run deviates from its mean at least, where errors are
@@ -90,4 +88,4 @@ class LeftOutRollouts:
         error = (square / spread.clamp(min=least)).sqrt()
         failed = solution.status != 0
         lost = failed | ~error.isfinite()
-        return torch.where(lost, UNCORRELATED, error.clamp(max=UNCORRELATED))
+        return torch.where(lost, LOST, error.clamp(max=LOST))
