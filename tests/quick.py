@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from romkit.laws import LAWS, PolynomialLaw
+from romkit.laws import PolynomialLaw
 
 LINEAR = PolynomialLaw(degree=1, context_degree=1)
 
@@ -14,9 +14,8 @@ LINEAR = PolynomialLaw(degree=1, context_degree=1)
 def linear_laws_only() -> Iterator[None]:
     """`romkit.learn` tries one linear law wherever it tries kinds of its own choice.
 
-    With `kinds` it would compare no interpolation and no coordinates with that law.
+    With `kinds` it would compare no interpolation with that law.
     """
     with pytest.MonkeyPatch.context() as patch:
-        laws = dict.fromkeys(LAWS, lambda: LINEAR)
-        patch.setattr("romkit.learning.manifolds.LAWS", laws)
+        patch.setattr("romkit.learning.candidates.settings_of", lambda kind: LINEAR)
         yield

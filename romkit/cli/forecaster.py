@@ -91,7 +91,7 @@ def _of_learned(learned: "romkit.Learned", level: float | None, device: str | No
     settings: dict[str, object] = {}
     if not is_interpolated:
         settings["device"] = device
-    if not is_interpolated and learned.ensemble is None:
+    if not is_interpolated and learned.intervals is None:
         _check_no_level(level)
     elif level is not None:
         settings["level"] = level

@@ -31,12 +31,11 @@ def learn(
         float | None,
         Option(help="Of what drives all runs from outside; in seconds where times are dates."),
     ] = None,
-    members: Annotated[int, Option(min=0, max=10_000, help="Of the ensemble that gives bars.")] = 3,
     seconds: Annotated[float, Option(help="Of the processor, for the choice of a law.")] = 60.0,
     seed: Annotated[int, Option(min=0, help="Of all random numbers.")] = 0,
-    refit: Annotated[
-        bool, Option("--refit", help="Learn from the held-out runs too, after they have judged.")
-    ] = False,
+    held_out: Annotated[
+        float | None, Option(help="Share of the contexts that nothing is fitted to or chosen by.")
+    ] = None,
     out: Annotated[
         Path | None, Option(help="Folder of the model and its report; runs/learned by default.")
     ] = None,
@@ -44,16 +43,14 @@ def learn(
 ) -> None:
     """Learn a reduced model from runs at several parameters, and report how good it is.
 
-    Holds whole runs out, fits a manifold and a law to the others, forecasts the held-out ones, and
-    writes models, pictures and REPORT.md. With --refit the model then learns from all runs; its
-    errors are those of the model before.
+    Races manifolds with laws on left-out runs, fits the best to all runs, and writes models,
+    pictures and REPORT.md. Errors are those of models that were fitted without the runs.
 
     \b
     Examples:
       romkit learn runs/*.nc --context beta
       romkit learn runs/*.nc --context beta --kinds polynomial,sindy
-      romkit learn mine.csv --context speed --members 0 --out mine
-      romkit learn runs/*.nc --context beta --refit
+      romkit learn mine.csv --context speed --held-out 0.25 --out mine
       romkit learn "runs/beta_{beta}.nc"     beta is in the names of the files
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
@@ -61,12 +58,9 @@ def learn(
     settings = {"latent_dim": latent_dim, "period": period}
     if kinds is not None:
         settings["kinds"] = options.names(kinds)
-    settings |= {"members": members, "seconds": seconds, "seed": seed}
-    output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
+    settings |= {"held_out": held_out, "seconds": seconds, "seed": seed}
+    output.on_interruption("nothing is kept; shorter with fewer --seconds")
     learned = romkit.learn(inputs.without_systems(sources), options.names(context), **settings)
-    if refit:
-        of_bars = {"members": 0} if members == 0 else {}
-        learned = learned.refitted(seed=seed, **of_bars)
     learned.save(folder)
     report = learned.report(folder)
     output.add(
@@ -75,7 +69,7 @@ def learn(
         errors_of_variables=_of_variables(learned),
         advice=learned.advice,
         latent_dim=learned.projection.latent_dim,
-        choices=learned.choices,
+        candidates=learned.law.report,
     )
     print(learned)
     output.wrote(report)

@@ -10,18 +10,20 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Part, Seed, validated
+from romkit.core.boundary import Seed, validated
 from romkit.core.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws import sources, useless
-from romkit.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
+from romkit.laws.choice import LawCandidate, Space, fitted, in_words
 from romkit.laws.decoding import judge_of
+from romkit.laws.folds import folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.sources import ProjectionFamily, followed_samples
+from romkit.select import Policy, Trial, preferred, search
 
 
 class Estimator(abc.ABC):
@@ -45,9 +47,6 @@ class Estimator(abc.ABC):
     refine: bool = False
     """Whether `fit` refines the coefficients of an equation along the trajectories."""
 
-    quick: bool = False
-    """Whether `compared` takes a small part of the time of a fit."""
-
     @validated
     def fit(
         self,
@@ -56,9 +55,8 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: Part | None = None,
     ) -> LearnedField:
-        """Law of a projection on a dataset; of second order where the dataset has a variable
+        """Fit a law of a projection on a dataset; of second order where the dataset has a variable
         `acceleration`.
 
         Args:
@@ -66,23 +64,22 @@ class Estimator(abc.ABC):
             data: in romkit's schema; without `velocity`, rates come from differentiation in time,
                 and `source` of the law says so.
             seed: of all random numbers in the fit, the same for all laws of a stack.
-            select: settings to choose by rollouts of held-out trajectories, and the values to
-                choose from: `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the
-                law says which were taken.
-            validation: share of the trajectories that is held out for this choice, by default a
-                quarter; the law is then fitted to all. Settings that an estimator leaves open
-                (None) are chosen likewise, and with them the window of the differentiation.
+            select: settings to choose by forecasts of runs that are left out, and the values to
+                choose from: `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. Whole contexts
+                are left out in five folds at most, of a single run its last quarter, and the law is
+                then fitted to all. Settings that an estimator leaves open (None) are chosen
+                likewise, and with them the window of the differentiation. `source` of the law says
+                which were taken.
 
         Raises:
-            InputError: data of another shape than the projection's, times that cannot be used, or
-                `validation` with nothing to choose.
+            InputError: data of another shape than the projection's, or times that cannot be used.
         """
         family, shapes = projection.for_law(data)
         several = self.choices(family, shapes)
         judge = None
         if several[0].times is not None:
             judge = judge_of(family, shapes, several[0])
-        shape = self._chosen(several, judge, seed, select, validation)
+        shape = self._chosen(several, judge, seed, select)
         if self.refine and judge is not None:
             shape = refined(shape, several[0], judge)
         self.warn_if_useless(shape, several[0], judge)
@@ -115,29 +112,13 @@ class Estimator(abc.ABC):
         """
         return [self]
 
-    def is_last_resort(self, samples: LatentSamples) -> bool:
-        """Whether to try these settings only where forecasts of no others keep the phase."""
-        return False
-
-    def neighbours(self, samples: LatentSamples) -> "list[list[Estimator]]":
-        """Chains of further settings, to try where these are the best, each as long as the one
-        before is as good.
-        """
+    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
+        """List further settings to try where these are the best."""
         return []
 
-    def brief(self) -> "list[Estimator]":
-        """Settings of short trainings, the shortest first, whose errors tell whether a long one may
-        pay; none where fits are short, or their length was asked for.
-        """
-        return []
-
-    def affordable(
-        self, several: Sequence[LatentSamples], seconds: float
-    ) -> "list[tuple[Estimator, LatentSamples]]":
-        """Candidates for `romkit.law`: settings that can be fitted within `seconds`, and samples of
-        the same states.
-        """
-        return list(itertools.product(self.candidates(several[0]), several))
+    def affordable(self, samples: LatentSamples, seconds: float) -> "list[Estimator]":
+        """List candidates that can be fitted within some seconds of the processor."""
+        return self.candidates(samples)
 
     @validated
     def fit_samples(
@@ -148,10 +129,9 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: Part | None = None,
         **labels: object,
     ) -> LearnedField:
-        """Law of samples, which are taken as they are: scale them by `LatentSamples.scaled`.
+        """Fit a law of samples, which are taken as they are: scale them by `LatentSamples.scaled`.
 
         Args:
             samples: `LatentSamples`; or z, with `zdot`, `context` and labels as in
@@ -160,7 +140,6 @@ class Estimator(abc.ABC):
             context: of each z.
             seed: as in `fit`.
             select: as in `fit`.
-            validation: as in `fit`.
             **labels: `names`, `parameters`, `times`, `source`.
 
         Raises:
@@ -171,7 +150,7 @@ class Estimator(abc.ABC):
         else:
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
         judge = None if samples.times is None else Judge.of_latents(samples)
-        law = self._chosen([samples], judge, seed, select, validation)
+        law = self._chosen([samples], judge, seed, select)
         self.warn_if_useless(law, samples, judge)
         return law
 
@@ -204,33 +183,30 @@ class Estimator(abc.ABC):
         judge: Judge | None,
         seed: int,
         select: Mapping[str, Sequence[object]] | None,
-        validation: float | None,
     ) -> LearnedField:
-        """Law with the settings and the samples, of the same states, that forecast held-out
-        contexts best.
-        """
+        """Fit the law with the settings and the samples, of the same states, that forecast best."""
         settings = self._settings(several[0], select or {})
         nothing_to_choose = not select and (len(settings) == 1 or judge is None)
         if nothing_to_choose:
-            _refuse_validation(validation)
             law = settings[0]._fit(several[0], seed)
             return replace(law, domain=Region.of(several[0].latents, several[0].times))
         if judge is None:
             trajectory_times(several[0])  # refuses single samples
-        candidates = list(itertools.product(settings, several))
-        share = HELD_OUT
-        if validation is not None:
-            share = validation
-        best = fitted(ranked(candidates, judge, share, seed), judge, seed)
+        policy = Policy()
+        trials = _tried(settings, several, judge, seed, policy)
+        best = fitted(preferred(trials, policy), policy)
         if best is None:
             # says what is wrong, where it cannot be fitted
             settings[0].fit_samples(several[0], seed=seed)
             expected = "a candidate whose rollouts stay near the data"
-            got = f"{len(candidates)} that are lost from the start"
+            got = f"{len(trials)} that are lost from the start"
             fix = "widen the grid, or take another kind of law"
             raise InputError("select", expected=expected, got=got, fix=fix)
-        law, how = best
-        return replace(law, source=f"{law.source}; {chosen_settings(candidates, how)}")
+        law, candidate = best
+        chosen = f"{in_words(candidate.estimator)} chosen out of {len(trials)}"
+        (error,) = [trial.error(policy) for trial in trials if trial.candidate is candidate]
+        how = f"by forecasts of runs that were left out (error {error:.2g})"
+        return replace(law, source=f"{law.source}; {chosen} {how}")
 
     def _settings(
         self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
@@ -244,21 +220,18 @@ class Estimator(abc.ABC):
             settings += chosen.candidates(samples)
         return settings
 
-    def compared(
-        self, samples: LatentSamples, seed: int, near: LearnedField | None = None
-    ) -> LearnedField:
-        """Law that is good enough to be compared with others, before the best is fitted; it may
-        begin from that of a neighbour, of the same samples.
-        """
+    def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
+        """Fit a law that is good enough to be compared with others, before the best is fitted."""
         return self._fit(samples, seed)
 
     def refitted(
         self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
     ) -> LearnedField:
-        """Law of these samples, which may begin from a law of some of them, or, where they are
-        resampled, from a law of all that they were drawn from.
+        """Fit a law of these samples, which may begin from a law of some of them, or, where they
+        are resampled, from a law of all that they were drawn from.
         """
-        return self.fit_samples(samples, seed=seed)
+        law = self._fit(samples, seed)
+        return replace(law, domain=Region.of(samples.latents, samples.times))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...
@@ -277,12 +250,23 @@ def _refuse_beside_samples(values: Mapping[str, object]) -> None:
         raise InputError(", ".join(names), expected=expected, got="a value", fix=fix)
 
 
-def _refuse_validation(validation: float | None) -> None:
-    """Raise where a share is held out, and nothing is chosen by it."""
-    if validation is not None:
-        fix = "name what to choose by it, or drop it"
-        expected = "select beside it"
-        raise InputError("validation", expected=expected, got=validation, fix=fix)
+def _tried(
+    settings: "Sequence[Estimator]",
+    several: Sequence[LatentSamples],
+    judge: Judge,
+    seed: int,
+    policy: Policy,
+) -> list[Trial]:
+    """Try settings on samples of the same states by different differentiation."""
+    folds = folds_of(several[0])
+    candidates = []
+    for number, samples in enumerate(several):
+        space = Space(samples, judge)
+        label = "" if number == 0 else "smoother rates, "
+        for estimator in settings:
+            candidate = LawCandidate(estimator, lambda fold, space=space: space, folds, seed, label)
+            candidates.append(candidate)
+    return search([candidates], len(folds), policy)
 
 
 class TrajectoryEstimator(Estimator):

@@ -260,9 +260,6 @@ time.
 TRIAL = 100
 """Share of the steps, as its inverse, that tells how long all of them take."""
 
-BRIEF = 16
-"""Share of the steps, as its inverse, of a training that tells whether all of them may pay."""
-
 MOST_HALVED = 4
 """Times that the steps are halved, at most, to fit into the time that there is."""
 
@@ -322,17 +319,12 @@ class NeuralODE(Estimator):
     batch_size: Count = 256
     learning_rate: Positive = 5e-3
 
-    def affordable(
-        self, several: Sequence[LatentSamples], seconds: float
-    ) -> "list[tuple[NeuralODE, LatentSamples]]":
-        """These settings, with steps halved until a fit takes no longer than this; nothing where a
-        sixteenth does.
+    def affordable(self, samples: LatentSamples, seconds: float) -> "list[NeuralODE]":
+        """List these settings, with steps halved until a fit takes no longer than half of the time:
+        one to be judged, and one of all runs; none where a sixteenth of the steps do.
 
         A hundredth of the steps tells how long they take.
         """
-        if seconds <= 0:
-            return []
-        samples = several[0]
         once = replace(self, regression_steps=1, shooting_steps=1)
         trial = self._shortened(lambda steps: steps // TRIAL)
         with bars(False):
@@ -341,19 +333,15 @@ class NeuralODE(Estimator):
             trial._fit(samples, 0)
         expected = (time.process_time() - started) * TRIAL
         # whole powers of two, so that a small change of load changes nothing
-        halved = max(0, math.ceil(math.log2(expected / seconds)))
+        halved = max(0, math.ceil(math.log2(2 * expected / seconds)))
         if halved > MOST_HALVED:
-            return []
-        fewer = self._shortened(lambda steps: steps >> halved)
-        return [(fewer, samples)]
-
-    def brief(self) -> "list[NeuralODE]":
-        usual = NeuralODE()
-        steps = self.regression_steps, self.shooting_steps
-        if steps != (usual.regression_steps, usual.shooting_steps):
-            return []
-        short = self._shortened(lambda steps: steps // BRIEF)
-        return [replace(short, shooting_steps=0), short]
+            raise InputError(
+                "seconds",
+                expected=f"{2 * expected / 2**MOST_HALVED:.2g} or more for a neural ODE",
+                got=f"{seconds:.2g}",
+                fix="give more, or fewer steps",
+            )
+        return [self._shortened(lambda steps: steps >> halved)]
 
     def _shortened(self, change: Callable[[int], int]) -> "NeuralODE":
         """These settings with fewer steps in both stages."""

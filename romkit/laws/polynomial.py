@@ -40,24 +40,11 @@ from romkit.laws.shooting import (
 )
 from romkit.laws.trajectories import ShootingProblem, box
 
-LINEAR = ((1, 2), (1, 1), (1, 0))
-"""Degrees in the latents and in the context of linear laws."""
+DEGREES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (3, 1), (2, 2), (3, 2), (5, 1), (5, 2), (7, 1))
+"""Degrees in the latents and in the context that are tried, from simple to complex laws."""
 
-DEGREES = {
-    1: ((3, 1), (2, 1), (5, 1), (5, 2), *LINEAR),
-    2: ((5, 1), (2, 1), (5, 2), (7, 1), (3, 2), *LINEAR),
-    3: ((3, 1), (2, 1), (3, 2), (5, 1), *LINEAR),
-    4: ((3, 1), (2, 1), (3, 2), *LINEAR),
-    5: ((3, 1), (2, 1), *LINEAR),
-}
-"""Degrees in the latents and in the context that are tried, by the number of latents."""
-
-WIDE = ((2, 1), *LINEAR)
-"""Degrees for more latents than those."""
-
-ALIVE = 0.5
-"""Size of the second half of a trajectory, in that of the first one, from which on a motion goes
-on."""
+HIGHEST = {1: 7, 2: 7, 3: 7, 4: 3, 5: 3, 6: 2, 7: 2, 8: 2}
+"""Highest degree by the number of latents; 1 for more: the number of terms grows with its power."""
 
 OF_INPUTS = 2
 """Highest degree in inputs where no parameter differs between runs."""
@@ -134,19 +121,16 @@ class PolynomialLaw(TrajectoryEstimator):
     degree: Count | None = None
     context_degree: Natural | None = None
     poles: tuple[float, ...] = ()
-    ridge: NotNegative = 0.0
+    ridge: NotNegative = 1e-8
 
     quick = True
 
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
-        highest = _highest(samples)
+        of_context = _highest(samples)
+        highest = HIGHEST.get(samples.inputs.shape[-1], 1)
         settings: list[PolynomialLaw] = []
-        degrees = DEGREES.get(samples.inputs.shape[-1], WIDE)
-        if samples.control_names:
-            # what is driven may be linear, and its orbit is that of the drive
-            degrees = (*LINEAR, *degrees)
-        for degree, context_degree in degrees:
-            candidate = self._with_degrees(degree, min(context_degree, highest))
+        for degree, context_degree in DEGREES:
+            candidate = self._with_degrees(min(degree, highest), min(context_degree, of_context))
             if candidate not in settings and candidate._affordable(samples):
                 settings.append(candidate)
         if not settings:
@@ -161,35 +145,14 @@ class PolynomialLaw(TrajectoryEstimator):
             context_degree = self.context_degree
         return replace(self, degree=degree, context_degree=context_degree)
 
-    def is_last_resort(self, samples: LatentSamples) -> bool:
-        """Whether the law is linear in a few latents, and the motion goes on without a drive: it then
-        follows an orbit on which it starts, but nothing leads back to the orbit.
+    def neighbours(self, samples: LatentSamples) -> "list[PolynomialLaw]":
+        """List the law with a larger ridge, which helps where noise or few contexts determine many
+        coefficients.
         """
-        if self.degree > 1 or samples.inputs.shape[-1] not in DEGREES or samples.control_names:
-            return False
-        return _goes_on(samples)
+        return [replace(self, ridge=ridge) for ridge in RIDGES if ridge > self.ridge][:1]
 
-    def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
-        """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context;
-        of few contexts, these with a ridge too.
-
-        A ridge helps laws of many coefficients that few contexts determine, and loses motions that
-        need large ones.
-        """
-        ridges = RIDGES if self.ridge == 0 else ()
-        chains = [[replace(self, ridge=ridge) for ridge in ridges]]
-        poles = _poles(samples)
-        if not self.poles and any(poles) and self.context_degree:
-            chain = [replace(self, poles=poles)]
-            if number_of_contexts(samples) <= FEW_CONTEXTS:
-                chain += [replace(self, poles=poles, ridge=ridge) for ridge in ridges]
-            chains.append(chain)
-        return chains
-
-    def compared(self, samples: LatentSamples, seed: int, near: Equation | None = None) -> Equation:
-        if near is None or near.basis.context_library != self._context_terms:
-            return self._shot(samples, Fit.brief)
-        return self._shot(samples, Fit.brief, near.coefficients)
+    def compared(self, samples: LatentSamples, seed: int) -> Equation:
+        return self._shot(samples, Fit.brief)
 
     def warn_if_useless(
         self, law: Equation, samples: LatentSamples, judge: Judge | None = None
@@ -298,20 +261,6 @@ def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
         got = f"{terms} of degree {degree}"
         fix = "lower it, or give runs at more contexts"
         raise InputError("context_degree", expected=expected, got=got, fix=fix)
-
-
-def _goes_on(samples: LatentSamples) -> bool:
-    """Whether the second half of most trajectories moves at least half as much as the first one."""
-    (paths,) = samples.paths(samples.latents.double())  # (S, C, T, m)
-    half = paths.shape[-2] // 2
-    early, late = _size(paths[..., :half, :]), _size(paths[..., half:, :])
-    return bool((late >= ALIVE * early).double().mean() >= 0.5)
-
-
-def _size(paths: Tensor) -> Tensor:
-    """Root mean square distance (...) of paths (..., T, m) from their mean."""
-    distance = paths - paths.nanmean(-2, keepdim=True)
-    return distance.square().sum(-1).nanmean(-1).sqrt()
 
 
 def _poles(samples: LatentSamples) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from romkit.integrators.base import LearnedField
 from romkit.laws.equations import Equation
@@ -12,18 +13,22 @@ from romkit.laws.shooting import Structure, refinements
 from romkit.laws.trajectories import ShootingProblem
 
 
-def refined(law: LearnedField, samples: LatentSamples, judge: Judge) -> LearnedField:
-    """An equation with the same terms, whose coefficients follow whole trajectories; the equation
-    itself where none is better, and laws of other kinds.
+def refined(
+    law: LearnedField, samples: LatentSamples, judge: Judge, rows: Tensor | None = None
+) -> LearnedField:
+    """Refine the coefficients of an equation so that it follows whole trajectories; the equation
+    itself where none are better, and laws of other kinds.
 
     Args:
         law: fitted to the samples.
         samples: of whole trajectories.
-        judge: of the same.
+        judge: of the same, and maybe of others.
+        rows: numbers (k,) of the trajectories; all of the judge by default.
     """
     if not _can_be_refined(law, samples):
         return law
-    rows = torch.arange(judge.states.shape[-3])
+    if rows is None:
+        rows = torch.arange(judge.states.shape[-3])
     problem = ShootingProblem.of(samples, law.basis)
     theta = problem.theta(law.coefficients)
     # terms that were left out stay out

@@ -1,26 +1,20 @@
 """Advice on a learned model, by its errors and by what its runs have in common."""
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import xarray as xr
 
-from romkit.core import display
 from romkit.core.types import Array
 from romkit.data import context_names, even_step
-from romkit.data.units import time_units, without_origin
 from romkit.laws.noise import white_noise
-from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
+from romkit.learning.contexts import in_words
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
-from romkit.learning.further import FEW_TO_CHOOSE, Manifolds
 from romkit.learning.individuals import spread_of_individuals, way
-from romkit.learning.rhythm import KNOWN, rhythm
 from romkit.learning.scale import deviations
-from romkit.learning.trials import Trial
 
 USEFUL = 0.5
 """Error of a forecast above which it is called of no use."""
@@ -70,9 +64,6 @@ TWO_WAYS = 0.1
 lacks something: it is 0 for states, and a quarter to a half for positions alone.
 """
 
-FEW = 4
-"""Contexts below which a model that has learned from one more is another one."""
-
 SCATTER = 0.5
 """Difference between individuals, in the error of the forecast, from which on it is what limits it."""
 
@@ -90,13 +81,12 @@ class Evidence:
     """Errors and runs that advice rests on.
 
     Attributes:
-        held_out: errors of the held-out runs.
-        seen: errors of some runs of the training.
-        trials: manifolds that were tried, with the best law on each.
+        errors: of runs that were left out.
+        seen: of the runs that the model was fitted to.
         latent_dim: of the model.
-        train, test: runs of the training, and held-out ones.
+        train, test: runs that it was fitted to, and those that judge it.
         has_inputs: whether the law has inputs.
-        fitted_to_all: whether the model has learned from all runs by now.
+        held_out: whether the model was fitted without the runs that judge it.
         interpolated_in: parameters or coordinates in which runs are interpolated for forecasts, "R"
             or "1/R"; "" where forecasts are made by the law.
         clocks: the fastest and the slowest clock of the runs, in the median one, where these are
@@ -104,23 +94,20 @@ class Evidence:
         ridge: penalty of a regression between the runs, infinite for their mean; None of splines.
         in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
         late: largest shift of the last pieces, in the unit of time.
-        period_was_tried: whether a law with the period of the runs was, and helped little.
     """
 
-    held_out: Errors
+    errors: Errors
     seen: Errors
-    trials: Sequence[Trial]
     latent_dim: int
     train: xr.Dataset
     test: xr.Dataset
     has_inputs: bool
-    fitted_to_all: bool
+    held_out: bool
     interpolated_in: str = ""
     clocks: tuple[float, float] | None = None
     ridge: float | None = None
     in_phase: float = np.inf
     late: float = 0.0
-    period_was_tried: bool = False
 
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
@@ -129,7 +116,7 @@ class Evidence:
         failure = self._failure()
         if failure:
             causes = self._causes() or self._help()
-            return f"{failure}{causes}{self._of_few_contexts()}"
+            return f"{failure}{causes}"
         forecast, projection = self._error("forecast"), self._error("projection")
         if forecast <= NEGLIGIBLE:
             return (
@@ -151,7 +138,7 @@ class Evidence:
                 f"{forecast:.2g}).{causes}"
             )
         # closed orbits follow driven runs, too, but do not know when the drive began
-        causes = self._of_opposite_ways() or self._of_rhythm() or causes
+        causes = self._of_opposite_ways() or causes
         of_manifold = f", the manifold {projection:.2g}" if projection > 0 else ""
         return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
@@ -175,13 +162,6 @@ class Evidence:
         return f"No law follows these runs: forecasts err by {forecast:.2g}."
 
     @property
-    def _manifolds(self) -> Manifolds:
-        """Manifolds that were tried."""
-        contexts = number_of_contexts(self.train)
-        components = self.train.sizes["component"]
-        return Manifolds(self.trials, self.latent_dim, contexts, components)
-
-    @property
     def _keeps_the_motion(self) -> bool:
         """Whether forecasts that are far off are near when they are shifted in time."""
         forecast = self._error("forecast")
@@ -200,7 +180,7 @@ class Evidence:
     @property
     def _is_lost(self) -> Array:
         """Which held-out runs (C,) have a forecast that is lost."""
-        return ~np.isfinite(self.held_out["forecast"])
+        return ~np.isfinite(self.errors["forecast"])
 
     @functools.cached_property
     def spread_of_individuals(self) -> float:
@@ -227,7 +207,7 @@ class Evidence:
     def _uncertainty(self) -> float:
         """Standard error of a mean over the held-out runs, which individuals scatter."""
         if self.spread_of_individuals > 0:
-            return self.spread_of_individuals / np.sqrt(len(self.held_out["forecast"]))
+            return self.spread_of_individuals / np.sqrt(len(self.errors["forecast"]))
         return 0.0
 
     @property
@@ -264,13 +244,13 @@ class Evidence:
             nearest = self._error("nearest run")
             beside = ""
             if nearest <= self._error("forecast"):
-                runs = _counted(len(self.held_out["forecast"]))
+                runs = _counted(len(self.errors["forecast"]))
                 beside = f" Over {runs} the nearest run errs by no more, {nearest:.2g}."
             return f"{verdict}{beside} A further parameter in which they differ would help."
-        cause = self._of_single_variable() or self._of_opposite_ways() or self._of_rhythm()
-        if cause or self.fitted_to_all:
+        cause = self._of_single_variable() or self._of_opposite_ways()
+        if cause:
             return f"{verdict}{cause}"
-        worst = int(np.argmax(self.held_out["forecast"]))
+        worst = int(np.argmax(self.errors["forecast"]))
         return f"{verdict} More runs beside {in_words(self.test, worst)} would help most."
 
     @property
@@ -289,7 +269,7 @@ class Evidence:
         """Verdict on a model that a forecast without one equals."""
         forecast, nearest = self._error("forecast"), self._without_a_model
         known = self._best_known
-        runs = _counted(len(self.held_out["forecast"]))
+        runs = _counted(len(self.errors["forecast"]))
         if nearest <= forecast:
             return (
                 f"Not better than {known}: over {runs} the model errs by {forecast:.2g}, "
@@ -304,7 +284,7 @@ class Evidence:
     def _of_lost(self) -> str:
         """Sentences on forecasts that are lost, and on the others."""
         worst = int(np.argmax(self._is_lost))
-        kept = self.held_out["forecast"][~self._is_lost]
+        kept = self.errors["forecast"][~self._is_lost]
         others = ""
         if len(kept) > 0:
             others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
@@ -313,17 +293,13 @@ class Evidence:
     def _help_for_lost(self) -> str:
         """Sentence on what to do about forecasts that are lost."""
         worst = in_words(self.test, int(np.argmax(self._is_lost)))
-        return (
-            f" More runs beside {worst} would help most, or shorter forecasts from there; "
-            f"model.refitted() learns from the held-out runs too.{self._manifolds.advice()}"
-        )
+        return f" More runs beside {worst} would help most, or shorter forecasts from there."
 
     def _causes(self) -> str:
         """Sentences on why no law can follow the runs; empty where none shows."""
         causes = (
             self._of_single_variable,
             self._of_opposite_ways,
-            self._of_rhythm,
             self._of_individuals,
         )
         for cause in causes:
@@ -333,36 +309,18 @@ class Evidence:
         return self._of_inputs()
 
     def _help(self) -> str:
-        """Sentence on more runs and more latents, where errors show that they help."""
+        """Write what more runs would bring, where errors show that they help."""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
-        if self.fitted_to_all:
-            return self._help_after_all(forecast, of_seen)
-        latents = self._manifolds.advice()
-        if self._has_few_contexts:
-            return latents
         if self._is_lost.any():
             return self._help_for_lost()
         if forecast > UNSEEN * of_seen:
-            worst = int(np.argmax(self.held_out["forecast"]))
+            worst = int(np.argmax(self.errors["forecast"]))
             return (
-                f" On runs that it has learned from it errs by {of_seen:.2g}: model.refitted(), "
-                f"which learns from the held-out runs too, or more runs beside "
-                f"{in_words(self.test, worst)} may help.{latents}"
+                f" On runs that it was fitted to it errs by {of_seen:.2g}: more runs beside "
+                f"{in_words(self.test, worst)} would help most."
             )
-        if latents:
-            return latents
-        larger = self._manifolds.advice_on_larger()
-        if forecast > USEFUL and larger:
-            return larger
         if self._keeps_the_motion:
-            return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
-        return self._of_no_more_runs(of_seen)
-
-    def _help_after_all(self, forecast: float, of_seen: float) -> str:
-        """Sentence that stays true once a model has learned from all runs."""
-        is_open = self._has_few_contexts or self._is_lost.any() or forecast > UNSEEN * of_seen
-        if is_open or self._keeps_the_motion:
-            return ""
+            return f" It loses it on runs that it was fitted to, too ({of_seen:.2g})."
         return self._of_no_more_runs(of_seen)
 
     def _of_no_more_runs(self, of_seen: float) -> str:
@@ -396,29 +354,6 @@ class Evidence:
         # Σ (1, 4, 6, 4, 1)² = 70
         return float(np.sqrt(np.nanmean(np.square(differences)) / 70))
 
-    @property
-    def _has_few_contexts(self) -> bool:
-        """Whether one context more makes another model."""
-        return number_of_contexts(self.train) < FEW
-
-    def _of_few_contexts(self) -> str:
-        """Sentence for a model that has learned from so few contexts that one more matters."""
-        number = number_of_contexts(self.train)
-        if self.fitted_to_all and number <= FEW_TO_CHOOSE:
-            return (
-                f" Errors are those of models without the context that they forecast; the model has "
-                f"learned from all {number}, with gaps half as wide."
-            )
-        if self.fitted_to_all or not self._has_few_contexts:
-            return ""
-        names = context_names(self.train)
-        contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
-        return (
-            f" It has learned from runs at {number} contexts: model.refitted() learns from all, with "
-            "the same settings, model.chosen_anew() with settings chosen by all, and runs at "
-            f"{further_contexts(names, contexts, 2)} would help most."
-        )
-
     def _of_single_variable(self) -> str:
         """Sentence for a single variable that turns: no law of it alone can do that."""
         states = self.train["state"].values
@@ -447,21 +382,6 @@ class Evidence:
             return f"{sentence}, or a part of the past: romkit.data.delayed."
         past = f"romkit.data.delayed(data, delays=1, every={every})"
         return f"{sentence}, or a part of the past: {past}."
-
-    def _of_rhythm(self) -> str:
-        """Sentence for runs that swing in step, as what is driven from outside does."""
-        law = "law" if self.interpolated_in else "forecast"
-        # what swings by itself is in step, too
-        if self.has_inputs or self.period_was_tried or self._error(law) <= KNOWN:
-            return ""
-        period = rhythm(self.train)
-        if period is None:
-            return ""
-        unit = display.with_unit(without_origin(time_units(self.train)))
-        return (
-            f" All runs swing in step, with period {period:.4g}{unit}: if something outside drives "
-            f"them, give its rhythm, learn(..., period={period:.4g})."
-        )
 
     def _of_inputs(self) -> str:
         """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
@@ -492,11 +412,11 @@ class Evidence:
 
     def _error(self, name: str) -> float:
         """Mean error of a forecast over the held-out runs that are not lost."""
-        return of_kept(self.held_out[name])
+        return of_kept(self.errors[name])
 
 
 def _counted(runs: int) -> str:
     """Number of held-out runs in words."""
     if runs == 1:
-        return "one held-out run"
-    return f"{runs} held-out runs"
+        return "one left-out run"
+    return f"{runs} left-out runs"

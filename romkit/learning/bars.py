@@ -1,44 +1,43 @@
-"""Intervals of a learned model: laws that miss a context each, judged by what they have not seen."""
+"""Intervals of a learned model, by the errors of models that had not seen a run."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 import xarray as xr
 
-from romkit.core import tensors
-from romkit.core.errors import InputError
-from romkit.core.runtime import track
+from romkit.core.boundary import Part, validated
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
-from romkit.laws import Estimator, LimitCycle
-from romkit.learning.contexts import groups_between, number_of_contexts
+from romkit.data.context import contexts_of
+from romkit.data.schema import with_trajectories
+from romkit.integrators import LearnedField
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.manifolds import Model
-from romkit.learning.quiet import quiet
-from romkit.learning.refit import refitted_projection
-from romkit.learning.scale import shared
-from romkit.learning.turns import HeldOut
-from romkit.models import in_double
+from romkit.learning.leftout import Fitted, LeftOut
+from romkit.learning.quiet import quietly
+from romkit.learning.rollouts import rolled_out
+from romkit.learning.scale import deviations, shared
 from romkit.projections import Projection
-from romkit.verbs.bootstrap import centred_ensemble
-from romkit.verbs.ensemble import Ensemble
-from romkit.verbs.missed import size_of
-
-NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
-"""Reasons why a model has no intervals."""
+from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of
+from romkit.verbs.ensemble import with_interval
+from romkit.verbs.forecast import forecast
+from romkit.verbs.sizes import Sizes
 
 LEVEL = 0.9
 """Level of the intervals that are measured and shown."""
 
+FEWEST = 2
+"""Forecasts of runs that were left out, at least: a single one calibrates nothing."""
+
 
 class Bars(NamedTuple):
-    """Basis of intervals, and their widths on held-out runs.
+    """Basis of intervals, and their widths.
 
     Attributes:
-        runs: number of forecasts that they were calibrated by, of runs that their law had not seen.
-        inside: share of the held-out runs within their intervals, NaN for a model that has learned from
-            them; forecasts that are lost are left out here and below.
-        lost: number of further such forecasts that are lost, which they leave out.
+        runs: number of forecasts that they were calibrated by, of runs that a model had not seen.
+        lost: number of further such forecasts that diverged, which they leave out.
+        inside: share of the truth within the intervals of runs, each calibrated by the others.
         width: half of their width [deviations], root mean square over components, mean over time,
             median of the runs.
     """
@@ -49,180 +48,167 @@ class Bars(NamedTuple):
     width: float
 
 
-class Intervals(NamedTuple):
-    """An ensemble that gives intervals, or why there is none.
+@dataclass(frozen=True, eq=False)
+class CalibratedLaw:
+    """A manifold with a law, whose forecasts have intervals.
 
     Attributes:
-        ensemble: None where there are no intervals.
-        without: reason, "" where there are some.
+        projection: the manifold.
+        law: of its latents.
+        calibration: of the errors.
     """
 
-    ensemble: Ensemble | None
-    without: str = ""
+    projection: Projection
+    law: LearnedField
+    calibration: Calibration
+
+    @validated
+    def forecast(self, *, level: Part = LEVEL, **options: object) -> xr.Dataset:
+        """Forecast from a state, as `romkit.forecast` does, with an interval."""
+        run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
+        band = self._with_interval(with_trajectories(run), level)
+        return band if "trajectory" in run.dims else band.squeeze("trajectory")
+
+    @validated
+    def follow(self, data: xr.Dataset, *, level: Part = LEVEL) -> xr.Dataset:
+        """Forecast the runs of a dataset, with intervals."""
+        run = rolled_out(self.projection, self.law, data)
+        states = run[["rom", "state_std"]].rename(rom="state")
+        return self._with_interval(states, level)
+
+    def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
+        state = run["state"].transpose(*DIMS)
+        lead = run["time"].values - run["time"].values[0]
+        contexts = np.stack(
+            [np.broadcast_to(_mean(run[name]), len(state)) for name in self.law_contexts], -1
+        )
+        spread = np.zeros(state.shape)
+        half = self.calibration.factor(level) * self.calibration.scale(lead, spread, contexts)
+        return with_interval(run.assign(state=state), half, level)
+
+    @property
+    def law_contexts(self) -> tuple[str, ...]:
+        """Names of the parameters of the runs."""
+        return self.projection.frame.context_names
 
 
-def intervals_of(
-    model: Model,
-    train: xr.Dataset,
-    judged: HeldOut | None,
-    members: int,
-    seed: int,
-) -> Intervals:
-    """The law of a model with members around it that miss a context each.
+def _mean(parameter: xr.DataArray) -> Array:
+    """Mean over time of a parameter that moves."""
+    if "time" in parameter.dims:
+        parameter = parameter.mean("time")
+    return parameter.values
 
-    Contexts at the ends of a range are in all members: without them a law extrapolates, which the
-    wanted forecast does not. Intervals are calibrated by the held-out runs and by the runs that
-    each member misses, so that they rest on more runs than were held out.
+
+def calibrated(
+    whole: Fitted, of_folds: LeftOut, data: xr.Dataset
+) -> tuple[Calibration | None, float]:
+    """Calibrate intervals of a model by the errors of models that had not seen a run.
+
+    The scale of an error is size(c) growth(t) profile(k) at context c, time t and component k. A
+    size is the error on runs around c that the model has learned from, and more in a gap between
+    them: how much more, runs that were left out tell. So bars are not wider because the models that
+    were judged had fewer runs, and wider gaps, than the model of all. Quantiles are those of errors
+    in this scale, each by growth and profile of the other runs.
 
     Args:
-        model: of the training runs.
-        train: these.
-        judged: forecasts by models that have not seen a run, of further runs, or of those of the
-            training; None without any.
-        members: laws that miss a context each.
-        seed: of the fits.
+        whole: the model of all runs.
+        of_folds: forecasts of runs by models without them.
+        data: all runs.
+
+    Returns:
+        The calibration, None where fewer than two forecasts are finite, and the share of the truth
+        within the intervals of left-out runs, each by the scores of the others.
+
+    Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), locally weighted conformal inference;
+    Barber, Candès, Ramdas, Tibshirani (2021), the jackknife+ and CV+.
     """
-    test = None if judged is None else judged.further
-    without = reason_without(train, test, members)
-    if without:
-        return Intervals(None, without)
-    rows = _left_out(train, members)
-    draws = []
-    for left_out in rows:
-        draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
-    parts = _parts(model.settings, train)
-    with quiet():
-        ensemble = centred_ensemble(
-            model.projection, model.settings, model.law, train, draws, seed, parts
-        )
-        runs, unseen = _runs(train, test, rows)
-        # members share a projection that knows what they miss
-        lacking = np.zeros(runs.sizes["trajectory"])
-        for left_out in track(rows, "manifolds for bars"):
-            lacking[left_out] = _lacking(model.projection, train, left_out)
-        least = None
-        if judged is not None and judged.in_turn:
-            least = _sizes_in_turn(model.projection, train, judged)
-        try:
-            # a forecast that is lost says so itself, and leaves the others their intervals
-            calibrated = ensemble.calibrated_by_missed(runs, unseen, least, lacking)
-        except InputError:
-            # forecasts that are lost calibrate nothing
-            return Intervals(None, ALL_LOST)
-    return Intervals(calibrated)
+    std = deviations(data)
+    errors = _errors(of_folds) / std  # (V, T, n)
+    is_lost = np.isinf(errors).any((1, 2))
+    usable = np.flatnonzero(~is_lost & np.isfinite(errors).any((1, 2)))
+    if len(usable) < FEWEST:
+        return None, np.nan
+    errors = errors[usable]
+    learned = of_folds.learned[usable]
+    gap = of_folds.gaps[usable]
+    widening = _widening(_sizes(errors) / learned, gap)
+    measure = learned * np.sqrt(1 + widening * np.square(gap))  # (V,)
+    relative = errors / measure[:, None, None]
+    ones = np.ones(errors.shape[-1])
+    growth, profile = growth_and_profile(relative, ones, typical=True)
+    scores = np.empty_like(relative)
+    for k in range(len(relative)):
+        others = relative if len(relative) == FEWEST else np.delete(relative, k, axis=0)
+        of_others = growth_and_profile(others, ones, typical=True)
+        scores[k] = np.abs(relative[k]) / (of_others[0][:, None] * of_others[1])
+    contexts = contexts_of(data)
+    width = np.ptp(contexts, axis=0)
+    times = data["time"].values.astype(float)
+    calibration = Calibration(
+        lead=times - times[0],
+        growth=growth,
+        profile=std * profile,
+        quantiles=quantiles_of(scores),
+        trajectories=len(usable),
+        lost=int(is_lost.sum()),
+        sizes=Sizes(contexts, whole.errors, np.where(width > 0, width, 1.0), widening),
+    )
+    return calibration, _inside(scores)
 
 
-def _lacking(projection: Projection, train: xr.Dataset, left_out: Array) -> Array:
-    """Sizes (k,) of the further errors of a projection with the same settings that has not seen some
-    runs [deviations].
-    """
-    if projection.name == "identity":
-        return np.zeros(len(left_out))
-    kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
-    other = refitted_projection(projection, train.isel(trajectory=kept))
-    missed = train.isel(trajectory=left_out)
-    of_other = _size_of_projection(other, missed, projection)
-    of_own = _size_of_projection(projection, missed, projection)
-    return np.sqrt(np.maximum(np.square(of_other) - np.square(of_own), 0.0))
-
-
-def _size_of_projection(projection: Projection, runs: xr.Dataset, scaled_by: Projection) -> Array:
-    """Root mean square errors (k,) of states that are encoded and decoded, in the deviations of a
-    projection.
-    """
-    std = scaled_by.frame.state_std.double().numpy()
-    truth = trajectories(runs, "state").double().numpy()
-    image = in_double(projection)(runs)(truth)
-    return size_of((truth - np.asarray(image)) / std)
-
-
-def _sizes_in_turn(projection: Projection, train: xr.Dataset, judged: HeldOut) -> Array:
-    """Sizes (R,) of the errors of models that have seen neither run nor context [deviations], 0 at
-    runs that no model has missed; infinite where one is lost.
-    """
-    std = projection.frame.state_std.double().numpy()
-    truth = trajectories(judged.test, "state").numpy()
-    forecast = judged.run["rom"].values
+def _errors(of_folds: LeftOut) -> Array:
+    """Errors (V, T, n) of forecasts; NaN where the truth is missing, infinite where one is lost."""
+    truth = of_folds.forecasts.truth
+    forecast = of_folds.forecasts.states["forecast"]
     is_lost = np.isfinite(truth) & np.isnan(forecast)
-    differences = np.where(is_lost, np.inf, (truth - forecast) / std)
-    sizes = np.zeros(train.sizes["trajectory"])
-    sizes[np.concatenate(groups_between(train))] = size_of(differences)
-    return sizes
+    return np.where(is_lost, np.inf, truth - forecast)
 
 
-def _parts(settings: Estimator, train: xr.Dataset) -> int:
-    """Number of contexts, where each has a share in all coefficients; 0 where orbits are interpolated
-    between contexts: the distance of a member then measures a gap twice as wide.
-    """
-    if isinstance(settings, LimitCycle):
-        return 0
-    return number_of_contexts(train)
+def _sizes(errors: Array) -> Array:
+    """Root mean square over components, mean over time (V,) of errors (V, T, n)."""
+    square = torch.from_numpy(np.square(errors))
+    return square.nanmean(-1).sqrt().nanmean(-1).numpy()
 
 
-def reason_without(train: xr.Dataset, test: xr.Dataset | None, members: int) -> str:
-    """Why there can be no intervals, before any law is fitted for them; "" where there can."""
-    if members < 2:
-        return NOT_ASKED
-    rows = _left_out(train, members)
-    runs = sum(map(len, rows))
-    if test is not None:
-        runs += test.sizes["trajectory"]
-    # a single forecast calibrates nothing
-    if not rows or runs < 2:
-        return FEW_CONTEXTS
-    return ""
+def _widening(ratio: Array, gap: Array) -> float:
+    """Estimate the widening of squared errors by squared gaps: the median over runs."""
+    excess = np.maximum(np.square(ratio) - 1, 0.0)
+    return float(np.median(excess / np.square(gap)))
 
 
-def _left_out(train: xr.Dataset, members: int) -> list[Array]:
-    """Runs of each context that a member misses: contexts between others, evenly among them."""
-    groups = groups_between(train)
-    if not groups:
-        return []
-    return [groups[place] for place in tensors.evenly(len(groups), members).tolist()]
-
-
-def _runs(
-    train: xr.Dataset, test: xr.Dataset | None, rows: list[Array]
-) -> tuple[xr.Dataset, Array]:
-    """Runs of the training and held-out ones, and (members, runs) who has not seen which."""
-    runs = train
-    if test is not None:
-        runs = joined(train, test)
-    number = train.sizes["trajectory"]
-    unseen = np.zeros((len(rows) + 1, runs.sizes["trajectory"]), dtype=bool)
-    unseen[:, number:] = True
-    for member, missed in enumerate(rows, start=1):
-        unseen[member, missed] = True
-    return runs, unseen
-
-
-def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:
-    """Runs of two datasets."""
-    return xr.concat([runs, further], "trajectory", data_vars="minimal", coords="minimal")
+def _inside(scores: Array) -> float:
+    """Share of scores (V, T, n) within the quantile of the scores of the other runs."""
+    if len(scores) <= FEWEST:
+        return np.nan
+    shares = []
+    for k in range(len(scores)):
+        limit = np.nanquantile(np.delete(scores, k, axis=0), LEVEL)
+        known = scores[k][np.isfinite(scores[k])]
+        shares.append((known <= limit).mean())
+    return float(np.mean(shares))
 
 
 def measured(
-    ensemble: Ensemble | InterpolatedRuns, runs: xr.Dataset, level: float, *, are_true: bool
+    intervals: CalibratedLaw | InterpolatedRuns, runs: xr.Dataset, level: float, inside: float
 ) -> Bars:
-    """Widths of intervals along runs, and what they rest on.
+    """Measure the widths of intervals along runs.
 
     Args:
-        ensemble: source of the intervals.
-        runs: held-out ones, or contexts and starts without a truth.
+        intervals: their source.
+        runs: with contexts and starts.
         level: of the intervals.
-        are_true: whether the states of the runs are those at their contexts.
+        inside: share of the truth within those of runs that were left out; NaN to measure it on
+            these runs, which the model has not seen.
     """
-    band = ensemble.follow(runs, level=level)
+    band = quietly(intervals.follow, runs, level=level)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
     scale = shared(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
-    share = np.nan
-    if are_true:
+    if np.isnan(inside):
         truth = trajectories(runs, "state").numpy()
         observed = np.isfinite(truth) & np.isfinite(lower)
-        inside = (truth >= lower) & (truth <= upper)
-        share = float(inside[observed].mean())
-    calibration = ensemble.calibration
-    return Bars(calibration.trajectories, calibration.lost, share, float(width))
+        inside = float(((truth >= lower) & (truth <= upper))[observed].mean())
+    calibration = intervals.calibration
+    return Bars(calibration.trajectories, calibration.lost, inside, float(width))

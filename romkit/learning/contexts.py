@@ -1,6 +1,6 @@
 """Contexts of runs: as numbers, in words, and where more of them would help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -8,9 +8,9 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.core.types import Array
-from romkit.data import context_matrix, context_names
+from romkit.data import context_names
 from romkit.data.context import between_ends, context_ranges, contexts_of
-from romkit.data.coordinates import PLAIN, coordinates_of, in_coordinates
+from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, in_coordinates
 
 FEWEST = 3
 """Contexts from which on there is one between two others."""
@@ -57,24 +57,6 @@ def scaled(contexts: Array, train: xr.Dataset) -> Array:
     return (contexts - low) / width
 
 
-def halfway(data: xr.Dataset, train: xr.Dataset) -> xr.Dataset:
-    """Runs whose contexts are moved halfway to the nearest other one of the training; as they are,
-    where contexts move.
-    """
-    if context_matrix(data).ndim == 3:
-        return data
-    contexts = contexts_of(data)
-    known = np.unique(contexts_of(train), axis=0)
-    distance = np.linalg.norm(scaled(contexts, train)[:, None] - scaled(known, train), axis=-1)
-    is_other = (contexts[:, None] != known).any(-1)
-    nearest = known[np.where(is_other, distance, np.inf).argmin(1)]
-    middle = (contexts + nearest) / 2
-    moved = {}
-    for column, name in enumerate(context_names(data)):
-        moved[name] = data[name].copy(data=middle[:, column])
-    return data.assign_coords(moved)
-
-
 def are_between(wanted: Array, known: Array) -> Array:
     """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
     from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed
@@ -115,3 +97,8 @@ def further_contexts(names: Sequence[str], contexts: Array, number: int) -> str:
         return f"{', '.join(names)} between those of the runs"
     values = [f"{value:.4g}" for value in widest_gaps(contexts, number)]
     return f"{names[0]} = {' and '.join(values)}"
+
+
+def coordinates_in_words(names: Mapping[str, str]) -> str:
+    """List the coordinates of parameters as text, `1/R, log K`."""
+    return ", ".join(COORDINATES[name].of(parameter) for parameter, name in names.items())

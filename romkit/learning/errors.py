@@ -79,10 +79,10 @@ class Forecasts(NamedTuple):
             errors[name] = VariableErrors(units, absolute, relative)
         return errors
 
-    def made_by(self, run: xr.Dataset) -> "Forecasts":
-        """These errors of a law as "law", with those of a run that is the forecast in its place."""
-        states = {**self.states, "forecast": run["state"].values, "law": self.states["forecast"]}
-        return self._replace(states=states)
+    def made_by(self, states: Array) -> "Forecasts":
+        """Name these forecasts "law", and put others (C, T, n) in their place."""
+        named = {**self.states, "forecast": states, "law": self.states["forecast"]}
+        return self._replace(states=named)
 
     def _deviation_of(self, columns: slice) -> float:
         """Deviation of a variable; 1 where it is constant."""

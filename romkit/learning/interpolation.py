@@ -16,10 +16,24 @@ from torch import Tensor
 from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
-from romkit.data import DIMS, Contexts, context_names, open_dataset, save_dataset, trajectories
+from romkit.data import (
+    DIMS,
+    Contexts,
+    context_matrix,
+    context_names,
+    open_dataset,
+    save_dataset,
+    trajectories,
+)
 from romkit.data.coordinates import coordinates_of
 from romkit.data.units import time_units, without_origin
-from romkit.learning.clocks import at_phases, between_phases, clock_at, comes_to_rest
+from romkit.learning.clocks import (
+    at_phases,
+    between_phases,
+    clock_at,
+    clocks_of,
+    comes_to_rest,
+)
 from romkit.learning.contexts import (
     FEWEST,
     are_between,
@@ -32,7 +46,7 @@ from romkit.learning.contexts import (
 from romkit.learning.errors import without_gaps
 from romkit.learning.jackknife import changes
 from romkit.learning.kriging import Kernel
-from romkit.learning.scale import shared
+from romkit.learning.scale import deviations, shared
 from romkit.learning.weights import Regression, Weights, combined, splines
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
@@ -45,6 +59,9 @@ from romkit.verbs.simulate import output_times
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
 
+END = 0.1
+"""Share of the time of the runs by which one may end before the others, and stays where it is."""
+
 SAME_CLOCK = 0.01
 """Logarithm of the ratio of two clocks up to which one is not called slower."""
 
@@ -54,6 +71,89 @@ RUNS, CALIBRATION = "interpolated.nc", "calibration.nc"
 
 CLOCK = "log_clock"
 """Name of the logarithms of clocks in a file."""
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """Way between runs.
+
+    Attributes:
+        weights_of: of the runs: splines through them, or a regression, which shares the differences
+            of individuals out.
+        by_clocks: whether each run has a clock, at equal phases of which they are interpolated.
+    """
+
+    weights_of: Weights = splines
+    by_clocks: bool = False
+
+    def errors(self, data: xr.Dataset, rows: Tensor) -> Array:
+        """Interpolate between the other runs: errors (k,) of these [deviations]."""
+        states = torch.from_numpy(without_gaps(data))
+        relative = states / torch.from_numpy(deviations(data))
+        contexts = torch.from_numpy(scaled_contexts(data, data))
+        is_kept = torch.ones(len(states), dtype=torch.bool)
+        is_kept[rows] = False
+        known = contexts[is_kept]
+        runs = relative[is_kept]
+        if self.by_clocks:
+            times = data["time"].values.astype(float)
+            clocks = clocks_of(runs.numpy(), times, known.numpy())
+            states = between_phases(
+                runs.numpy(), times, clocks, known, contexts[rows], times, self.weights_of
+            )
+            between = torch.from_numpy(states)
+        else:
+            between = combined(self.weights_of(known, contexts[rows]), runs)
+        is_observed = trajectories(data, "state").isfinite()[rows]
+        error = torch.where(is_observed, between - relative[rows], torch.nan)
+        return error.square().nanmean(-1).sqrt().nanmean(-1).numpy()
+
+    def fitted(
+        self, projection: Projection, data: xr.Dataset, *, with_bars: bool = True
+    ) -> "InterpolatedRuns":
+        """Interpolate between all runs."""
+        clocks = None
+        if self.by_clocks:
+            relative = without_gaps(data) / deviations(data)
+            times = data["time"].values.astype(float)
+            clocks = clocks_of(relative, times, scaled_contexts(data, data))
+        return InterpolatedRuns.of(projection, data, with_bars, clocks, self.weights_of)
+
+    def __str__(self) -> str:
+        """Name the way in words."""
+        if isinstance(self.weights_of, Regression):
+            if self.weights_of.is_mean:
+                return "mean of the runs"
+            return f"regression of the runs, ridge {self.weights_of.ridge:g}"
+        phases = "phases of clocks" if self.by_clocks else "times"
+        return f"runs interpolated at equal {phases}"
+
+
+def obstacle(data: xr.Dataset) -> str:
+    """Say what keeps runs from being interpolated; empty where nothing does."""
+    if "control" in data:
+        return "runs with inputs"
+    if context_matrix(data).ndim == 3:
+        return "contexts that move"
+    is_known = np.isfinite(data["state"].values).any(-1)  # (C, T)
+    if _ends_early(data, is_known).any():
+        return "runs that end early"
+    return ""
+
+
+def _ends_early(data: xr.Dataset, is_known: Array) -> Array:
+    """Tell which runs (C,) end before the others, and move at their end."""
+    times = data["time"].values.astype(float)
+    last = np.where(is_known, times, -np.inf).max(1)  # (C,)
+    is_short = last < times[-1] - END * (times[-1] - times[0])
+    relative = without_gaps(data) / deviations(data)
+    moves = [not comes_to_rest(relative[run, known]) for run, known in enumerate(is_known)]
+    return is_short & np.array(moves)
+
+
+def _filled(data: xr.Dataset) -> xr.Dataset:
+    """States of runs alone, with straight lines over gaps."""
+    return data[["state"]].assign(state=(DIMS, without_gaps(data), data["state"].attrs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,23 +188,18 @@ class InterpolatedRuns:
         cls,
         projection: Projection,
         train: xr.Dataset,
-        test: xr.Dataset | None,
         with_bars: bool,
         clocks: Array | None = None,
         weights_of: Weights = splines,
     ) -> "InterpolatedRuns":
-        """Interpolation of the training runs, with intervals by the errors on held-out runs, and on
-        runs of each context between others from all but these.
+        """Interpolate the training runs, with intervals by the errors on runs of each context
+        between others from all but these.
         """
-        runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
-        whole = cls(projection, runs, NEAR, None, None, clocks, weights_of)
+        whole = cls(projection, _filled(train), NEAR, None, None, clocks, weights_of)
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=Kernel.of(whole._in_phase(0.0), whole._known))
         errors, sizes = whole._left_out(train)
-        if test is not None:
-            errors.append(_truth(test) - whole._states(test))
-            sizes.append(whole._sizes(torch.from_numpy(contexts_of(test)), _times(test)))
         error = np.concatenate(errors)  # (V, T, n)
         calibration = None
         if with_bars and len(error) > 1:

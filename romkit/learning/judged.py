@@ -11,20 +11,14 @@ from romkit.core.types import Array
 from romkit.integrators import LearnedField
 from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
-from romkit.learning.bars import LEVEL, Bars, measured
-from romkit.learning.between import TriedBetween
-from romkit.learning.contexts import halfway
-from romkit.learning.coordinates import Tried, coordinates_in_words
-from romkit.learning.driven import TriedPeriod
+from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
+from romkit.learning.contexts import coordinates_in_words
 from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.preference import Compared
-from romkit.learning.quiet import quiet
 from romkit.learning.scale import shared
 from romkit.learning.shifts import shifted
-from romkit.learning.trials import Trial
 from romkit.projections import Projection
-from romkit.verbs.ensemble import Ensemble
+from romkit.verbs.calibration import Calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,29 +28,23 @@ class Judged:
     projection: Projection
     law: LearnedField
     settings: Estimator
-    ensemble: Ensemble | None
+    calibration: Calibration | None
+    inside: float
     train: xr.Dataset
     test: xr.Dataset
     run: xr.Dataset
     errors: Errors
     errors_of_variables: Mapping[str, VariableErrors]
     errors_of_seen: Errors
-    trials: list[Trial]
     seconds: float
-    fitted_to_all: bool = False
+    held_out: bool = False
     period: float | None = None
-    without_bars: str = ""
-    bars_before: Bars | None = None
     interpolated: InterpolatedRuns | None = None
-    coordinates: Tried | None = None
-    compared: Compared | None = None
-    between: TriedBetween | None = None
-    rhythm: TriedPeriod | None = None
 
     @property
     def error(self) -> float:
-        """Error of forecasts at contexts that it has not seen [deviations of the data], the mean of
-        the held-out runs whose forecast is not lost; infinite where all are.
+        """Error of forecasts at contexts that were left out [deviations of the data], the mean of
+        the runs whose forecast is not lost; infinite where all are.
         """
         return of_kept(self.errors["forecast"])
 
@@ -82,20 +70,18 @@ class Judged:
         """Errors and runs that the advice rests on."""
         in_phase, late = self._phase()
         return Evidence(
-            held_out=self.errors,
+            errors=self.errors,
             seen=self.errors_of_seen,
-            trials=self.trials,
             latent_dim=self.projection.latent_dim,
             train=self.train,
             test=self.test,
             has_inputs=bool(self.law.control_names),
-            fitted_to_all=self.fitted_to_all,
+            held_out=self.held_out,
             interpolated_in=self._interpolated_in,
             clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
             ridge=None if self.interpolated is None else self.interpolated.ridge,
             in_phase=in_phase,
             late=late,
-            period_was_tried=self.rhythm is not None,
         )
 
     @property
@@ -124,21 +110,17 @@ class Judged:
 
     @functools.cached_property
     def bars(self) -> Bars | None:
-        """Widths of intervals on the held-out runs, and what they rest on; None without any."""
+        """Widths of intervals on the runs that judged it, and what they rest on; None without any."""
         if self.intervals is None:
             return None
-        runs = self.test
-        if self.fitted_to_all:
-            # at runs that it has learned from a law errs by less than between them
-            runs = halfway(runs, self.train)
-        with quiet():
-            return measured(self.intervals, runs, LEVEL, are_true=not self.fitted_to_all)
+        inside = np.nan if self.interpolated is not None else self.inside
+        return measured(self.intervals, self.test, LEVEL, inside)
 
     @property
-    def intervals(self) -> Ensemble | InterpolatedRuns | None:
+    def intervals(self) -> CalibratedLaw | InterpolatedRuns | None:
         """Source of the intervals of forecasts; None without any."""
-        if self.interpolated is None:
-            return self.ensemble
-        if self.interpolated.calibration is None:
+        if self.interpolated is not None:
+            return self.interpolated if self.interpolated.calibration is not None else None
+        if self.calibration is None:
             return None
-        return self.interpolated
+        return CalibratedLaw(self.projection, self.law, self.calibration)

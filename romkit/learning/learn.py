@@ -1,53 +1,43 @@
 """`romkit.learn`: from runs at several contexts to a reduced model whose errors are measured."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 import xarray as xr
 from annotated_types import MinLen
 
 import romkit.data as datasets
-from romkit.core import runtime
-from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
-from romkit.data import Layout
+from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
+from romkit.core.errors import InputError
+from romkit.data.context import contexts_of
 from romkit.laws import Estimator
-from romkit.laws.folds import FEW
-from romkit.learning.advice import USEFUL
-from romkit.learning.bars import intervals_of, reason_without
-from romkit.learning.choice import Choice, chosen_with_inputs
-from romkit.learning.confirmed import errors_without
-from romkit.learning.contexts import number_of_contexts
-from romkit.learning.errors import Forecasts, forecasts_of
-from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.kinds import Allowed, Use
+from romkit.laws.choice import fitted
+from romkit.laws.folds import FOLDS
+from romkit.learning.bars import calibrated
+from romkit.learning.candidates import ModelCandidate, RunsCandidate, interpolations, rungs
+from romkit.learning.interpolation import obstacle
 from romkit.learning.learned import Learned
-from romkit.learning.preference import (
-    BETTER,
-    BETTER_THAN_DRIVEN,
-    Compared,
-    Way,
-    can_interpolate,
-    check_can_interpolate,
-    compared,
-    way_that_helps,
+from romkit.learning.leftout import (
+    LeftOut,
+    fitted_model,
+    followed_by_runs,
+    held_out_runs,
+    left_out,
 )
 from romkit.learning.reading import described
 from romkit.learning.rhythm import warn_of_another, with_rhythm
-from romkit.learning.rollouts import rolled_out
-from romkit.learning.trials import least_error
-from romkit.learning.turns import HeldOut, held_out_in_turn, held_out_once
-from romkit.learning.weights import splines
+from romkit.learning.spaces import ALL, Spaces
+from romkit.numerics import folds
+from romkit.select import Policy, Trial, preferred, search
+from romkit.verbs.law import report_of
 
-FEWEST_FOR_BARS = 5
-"""Contexts from which on two are held out: intervals need them, and laws three others."""
-
-SEEN = 4
-"""Most runs of the training that are forecast, to be compared with the held-out ones."""
+INTERPOLATION = "interpolation"
+"""Name of runs that are interpolated, among those of laws."""
 
 
 @validated
@@ -55,54 +45,42 @@ def learn(
     source: xr.Dataset | pd.DataFrame | FilePath | Sequence[FilePath],
     context: str | Sequence[str] | None = None,
     *,
-    held_out: Part = 0.25,
+    held_out: Part | None = None,
     latent_dim: Count | None = None,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     period: Positive | None = None,
-    members: Natural = 3,
     seconds: Seconds = 60.0,
     seed: Seed = 0,
 ) -> Learned:
     """Learn a reduced model from runs: read them, choose manifold and law, and measure the errors.
 
-    Whole contexts are held out, and nothing is chosen by them but the width of the intervals. Where
-    five contexts or fewer give no model of use without those, manifold and law are chosen by all
-    contexts, each held out in turn, and fitted to all; errors are then those of models with the same
-    settings, each of all contexts but one. A
-    polynomial manifold is fitted to the others, behind a basis where states are large, and a law of
-    its latents. More latents are tried as long as they gain. Where runs interpolated in the context
-    typically err by less than half as much on training runs that were left out, several at once and
-    each context alone, forecasts are these: they hold for the starts and times of the runs alone.
-    They are interpolated at equal times, or, where that halves the error, at equal phases of clocks:
-    of runs that are about the same motion at several speeds, one clock for each, which is
-    interpolated in the context, too. Runs of
-    individuals, which differ by more than their context tells, are forecast by a regression in the
-    context, or by their mean, where that errs by less than the law. Laws and interpolations depend on
-    a positive parameter c by 1/c or log c where that halves the error on left-out training runs;
-    forecasts take the parameter itself. Inputs of which nobody has stated whether they are held
-    between samples are taken as the steps of the runs show. Where all runs swing in step and no law
-    follows them, one with their period is tried, and taken where that halves the error, too. The
-    steps are those of
-    `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
-    `romkit.bootstrap`, which can be taken alone.
+    Candidates are polynomial manifolds of several numbers of latents, behind a basis where states
+    are large, and the complete state where it is small; on each, laws of several kinds and degrees;
+    and runs interpolated in the context. They are raced on at most five folds of left-out contexts,
+    and the simplest one within a standard error of the best is fitted to **all** runs. Its errors
+    are those of models with the same settings that were fitted without the runs of a fold, and
+    their residuals calibrate the intervals of forecasts.
+
+    Where it is preferred on left-out runs, a law depends on a positive parameter c by 1/c or log c
+    (forecasts take the parameter itself), takes inputs between samples as held or linear where
+    nobody has stated which, or has sine and cosine of the period with which all runs swing as its
+    inputs. Interpolated runs hold for the starts and times of the runs alone.
 
     Args:
         source: runs in a dataset of any habit, in a table of pandas, or the names of their files,
             with wildcards. Runs with times of their own are brought to common ones by
             `romkit.data.resampled`.
         context: names of the parameters in which runs differ; by default what the data declare.
-        held_out: share of the runs that judge the result, by contexts between the others.
+        held_out: share of the contexts, between others, that nothing is chosen by and nothing is
+            fitted to: they judge the result in place of left-out runs. None by default.
         latent_dim: number of latents; by default chosen.
         kinds: of laws to choose from, as of `romkit.law`, by name or by their settings,
-            `SINDy(degree=2)`; by default polynomials, closed orbits and networks. Of the name
-            "interpolation" are runs that are interpolated: among these kinds where they are better, as
-            by default, and alone in any case.
+            `SINDy(degree=2)`; by default polynomials and closed orbits, of small states sparse
+            equations too. Of the name "interpolation" are runs that are interpolated: among these
+            kinds where they are better, as by default, and alone in any case.
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
-        members: laws that miss a context each, whose forecasts of it, beside those of the held-out
-            runs, set the width of the intervals; 0 for no intervals. Intervals are those of a
-            measurement: noise of these runs is a part.
-        seconds: of the processor, about how long the choice of a law may take.
+        seconds: of the processor, about how long the choice may take.
         seed: of all random numbers.
 
     Returns:
@@ -110,8 +88,10 @@ def learn(
         `advice` says in a sentence what would help most.
 
     Raises:
-        InputError: fewer than three contexts, data that cannot be read, an unknown kind, or runs
-            that cannot be interpolated, where this alone was asked for.
+        InputError: fewer than three contexts, data that cannot be read, an unknown kind, rollouts
+            that are all lost, or runs that cannot be interpolated, where this alone was asked for.
+
+    Source: `romkit.select.Policy` has the rule of the choice and its sources.
 
     Example:
         >>> import numpy as np
@@ -124,8 +104,8 @@ def learn(
         context       speed 1 ... 2 (float)
         time          0 ... 6, every 0.1
         velocity      none; estimated where it is needed
-        >>> model = romkit.learn(runs, members=0, latent_dim=2)
-        >>> model.projection.latent_dim, bool(model.errors["forecast"].max() < 0.01)
+        >>> model = romkit.learn(runs, latent_dim=2)
+        >>> model.projection.latent_dim, bool(model.error < 0.02)
         (2, True)
         >>> model.forecast(initial_state=runs.state[0, 0], duration=1, dt=0.1, speed=1.5).state.dims
         ('time', 'component')
@@ -135,131 +115,121 @@ def learn(
     if period is not None:
         warn_of_another(data, period)
         data = with_rhythm(data, period)
-    wanted = Allowed.of(kinds)
-    if wanted.interpolation is Use.ALWAYS:
-        check_can_interpolate(data, period)
-    train, test = datasets.split(data, _held_out(data, held_out, members))
-    choose = partial(
-        chosen_with_inputs,
-        latent_dim=latent_dim,
-        seconds=seconds,
-        seed=seed,
-        kinds=wanted.laws,
-    )
-    choice, judged = _chosen_and_judged(train, test, data, choose, seed)
-    runs = data if judged.in_turn else train
-    if choice.period is not None:
-        period = choice.period
-    best = choice.model
-    train = choice.train
-    # as many runs of the training tell an error of what is unseen from one of the fit
-    seen = _evenly(train, SEEN)
-    of_seen = forecasts_of(rolled_out(best.projection, best.law, seen), train, seen)
-    took = time.process_time() - began
-    after = "" if reason_without(train, judged.further, members) else ". Next, its bars"
-    runtime.told(f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s{after}")
-    layout = datasets.layout_of(data)
-    intervals = intervals_of(best, train, judged, members, seed)
-    of_law = Learned(
-        projection=best.projection,
-        law=best.law,
-        settings=best.settings,
-        ensemble=intervals.ensemble,
-        without_bars=intervals.without,
-        train=train,
+    train = data
+    if held_out is not None:
+        train, test = datasets.split(data, held_out)
+    rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
+    spaces = Spaces(train, rows)
+    policy = Policy()
+    order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
+    chosen = _chosen(order, policy)
+    whole = fitted_model(chosen.model, ALL)
+    of_folds = left_out(chosen.model)
+    judged = of_folds
+    if held_out is not None:
+        judged = held_out_runs(whole, chosen.model.spaces, test)
+    calibration, inside = calibrated(whole, of_folds, chosen.model.spaces.data)
+    law = replace(whole.law, report=report_of(order, chosen.trial.candidate, policy))
+    model = Learned(
+        projection=whole.projection,
+        law=law,
+        settings=chosen.model.estimator,
+        calibration=calibration,
+        inside=inside if held_out is None else np.nan,
+        train=chosen.model.spaces.data,
         test=judged.test,
         run=judged.run,
         errors=judged.forecasts.errors(),
-        errors_of_variables=judged.forecasts.errors_of_variables(layout),
-        errors_of_seen=of_seen.errors(),
-        trials=choice.trials,
+        errors_of_variables=judged.forecasts.errors_of_variables(datasets.layout_of(data)),
+        errors_of_seen={"forecast": whole.errors},
         seconds=time.process_time() - began,
-        fitted_to_all=judged.in_turn,
-        period=period,
-        coordinates=choice.coordinates,
-        between=choice.between,
-        rhythm=choice.rhythm,
+        held_out=held_out is not None,
+        period=period or chosen.model.spaces.period,
     )
-    if wanted.interpolation is Use.NEVER or not can_interpolate(runs, period):
-        return of_law
-    way = way_that_helps(runs, best.left_out, with_clocks=not judged.in_turn)
-    comparison = _compared(way, choice, seed)
-    of_law = replace(of_law, compared=comparison)
-    is_better = comparison is not None and comparison.is_better
-    if not is_better and wanted.interpolation is not Use.ALWAYS:
-        return of_law
-    between = InterpolatedRuns.of(
-        best.projection,
-        way.train,
-        judged.further,
-        members >= 2,
-        way.clocks,
-        way.weights_of,
-    )
-    of_seen = of_seen.made_by(between.follow(seen))
-    return _with_runs_between(of_law, between, judged, of_seen, layout)
+    if isinstance(chosen.trial.candidate, RunsCandidate):
+        return _interpolated(model, chosen.trial.candidate, judged, held_out is not None)
+    return model
 
 
-def _chosen_and_judged(
-    train: xr.Dataset,
-    test: xr.Dataset,
-    data: xr.Dataset,
-    choose: Callable[[xr.Dataset], Choice],
+class Chosen(NamedTuple):
+    """The preferred trial, and the manifold with the best law, which it is but for interpolated runs."""
+
+    trial: Trial
+    model: ModelCandidate
+
+
+def _tried(
+    spaces: Spaces,
+    latent_dim: int | None,
+    kinds: Sequence[str | Estimator] | None,
+    seconds: float,
     seed: int,
-) -> tuple[Choice, HeldOut]:
-    """The best model of the runs of the training, judged by the others; where these are few, and it
-    is of no use, the best of all runs, if it is better, judged by each context in turn.
+    policy: Policy,
+) -> list[Trial]:
+    """Race the candidates, the preferred one first.
+
+    Raises:
+        InputError: runs that cannot be interpolated, where this alone was asked for.
     """
-    choice = choose(train)
-    judged = held_out_once(choice.model, choice.train, choice.with_its_inputs(test))
-    if number_of_contexts(data) > FEW or judged.mean_error <= USEFUL:
-        return choice, judged
-    of_all = choose(data)
-    # by pieces of runs: without one of a few contexts a law may lose a whole run
-    if least_error(of_all.trials) < judged.mean_error:
-        return of_all, held_out_in_turn(of_all.model, of_all.train, seed)
-    return choice, judged
+    laws = None if kinds is None else [kind for kind in kinds if kind != INTERPOLATION]
+    others: list[RunsCandidate] = []
+    if kinds is None or INTERPOLATION in kinds:
+        hindrance = obstacle(spaces.data)
+        if laws == [] and hindrance:
+            raise InputError(
+                "kinds",
+                expected="runs that can be interpolated: without inputs, at contexts that stay, "
+                "and of one length",
+                got=hindrance,
+                fix="leave it out, kinds=None: a law learns from these",
+            )
+        if not hindrance:
+            others = interpolations(spaces)
+    several = rungs(spaces, latent_dim, laws or None, seconds, seed)
+    order = preferred(search(several, len(spaces.folds), policy, seconds, others), policy)
+    if laws == []:  # they alone were asked for; a law is beside them, for model.of_law()
+        order.sort(key=lambda trial: not isinstance(trial.candidate, RunsCandidate))
+    return order
 
 
-def _with_runs_between(
-    of_law: Learned, between: InterpolatedRuns, judged: HeldOut, of_seen: Forecasts, layout: Layout
+def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
+    """Take the preferred trial, with the first law that stays near the data.
+
+    Raises:
+        InputError: rollouts of all laws are lost.
+    """
+    of_laws = [trial for trial in order if isinstance(trial.candidate, ModelCandidate)]
+    best = fitted(of_laws, policy)
+    if best is None:
+        raise InputError(
+            "source",
+            expected="runs that a law follows",
+            got="rollouts that are all lost",
+            fix="give more runs or shorter ones, more seconds, or kinds=['interpolation']",
+        )
+    _, candidate = best
+    (trial,) = [trial for trial in of_laws if trial.candidate is candidate]
+    if isinstance(order[0].candidate, RunsCandidate):
+        trial = order[0]
+    return Chosen(trial, candidate)
+
+
+def _interpolated(
+    model: Learned, candidate: RunsCandidate, judged: LeftOut, held_out: bool
 ) -> Learned:
-    """The model with interpolated runs as forecasts, and their errors in place of those of the law."""
-    run = between.follow(judged.test)
-    forecasts = judged.forecasts.made_by(run)
+    """Let interpolated runs forecast in place of the law, with their errors."""
+    spaces = candidate.spaces
+    runs = candidate.interpolation.fitted(model.projection, spaces.data)
+    if held_out:
+        followed = runs.follow(judged.test)["state"].values
+    else:
+        followed = followed_by_runs(candidate, model.projection)
+    forecasts = judged.forecasts.made_by(followed)
     dims = judged.run["rom"].dims
     return replace(
-        of_law,
-        interpolated=between,
-        run=judged.run.assign(between=(dims, run["state"].values)),
+        model,
+        interpolated=runs,
+        run=judged.run.assign(between=(dims, followed)),
         errors=forecasts.errors(),
-        errors_of_variables=forecasts.errors_of_variables(layout),
-        errors_of_seen=of_seen.errors(),
+        errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(model.train)),
     )
-
-
-def _compared(way: Way, choice: Choice, seed: int) -> Compared | None:
-    """Errors of interpolated runs and of the law on runs left out of both; the first ones in which the
-    law is as good, several contexts at once or each alone.
-    """
-    limit = BETTER if choice.period is None else BETTER_THAN_DRIVEN
-    several = compared(way, choice.model.left_out, limit)
-    if several is None or not several.is_better or way.weights_of is not splines:
-        return several
-    # several runs less at once hurt a law more than an interpolation; of individuals there are many
-    return compared(way, errors_without(choice.model, choice.train, seed), limit)
-
-
-def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:
-    """At most so many runs, evenly by number."""
-    runs = data.sizes["trajectory"]
-    rows = np.linspace(0, runs - 1, min(number, runs)).round().astype(int)
-    return data.isel(trajectory=rows)
-
-
-def _held_out(data: xr.Dataset, share: float, members: int) -> float:
-    """Share of the contexts to hold out: two or more where intervals need them and can be had."""
-    number = number_of_contexts(data)
-    if members < 2 or number < FEWEST_FOR_BARS:
-        return share
-    return max(share, 2 / number)

@@ -9,29 +9,13 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from romkit.core import files
-from romkit.core.boundary import (
-    Count,
-    FilePath,
-    Finite,
-    Natural,
-    Positive,
-    Seconds,
-    Seed,
-    validated,
-)
-from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.boundary import FilePath, Finite, Positive, validated
+from romkit.core.errors import InputError
 from romkit.data import fields
-from romkit.data.coordinates import with_coordinates
 from romkit.learning import saved, words
-from romkit.learning.bars import intervals_of, joined
 from romkit.learning.errors import Errors, VariableErrors, of_kept
-from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
-from romkit.learning.manifolds import Model, chosen
 from romkit.learning.page import write_page
-from romkit.learning.preference import clocks_of_runs
-from romkit.learning.quiet import quiet
-from romkit.learning.refit import refitted
 from romkit.learning.rhythm import drive
 from romkit.solvers import Adaptive
 from romkit.verbs.export import export as export_model
@@ -43,40 +27,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Learned(Judged):
-    """A reduced model of runs, with its errors on runs that were held out.
+    """A reduced model of runs, with its errors on runs that were left out.
 
     Attributes:
         projection: the manifold.
-        law: equation of motion of its latents.
+        law: equation of motion of its latents; `law.report` has a row for each candidate.
         settings: with which the law was fitted.
-        ensemble: laws that miss a context each, with calibrated intervals; None where none was
-            asked for, or there are too few runs.
-        train, test: the runs that it was learned from, and those that judge it.
-        run: `romkit.rollout` along the held-out runs; where runs are interpolated, their forecasts,
-            too, as `between`.
-        errors: of each held-out run, of the forecast, of the projection alone, and of forecasts that
-            need no model: the nearest training run, that run shifted in time, and rest at the mean.
-            The mean of those of the forecast is the error at contexts that it has not seen. They are
+        calibration: of the intervals; None where there are too few runs.
+        inside: share of the truth within the intervals of left-out runs, each calibrated by the
+            others; NaN where it is measured on held-out runs.
+        train: the runs that it was fitted to.
+        test: the runs that judge it: those of the folds, or held-out ones.
+        run: `romkit.rollout` along these, of folds by models with the same settings that were
+            fitted without them; where runs are interpolated, their forecasts, too, as `between`.
+        errors: of each of these runs, of the forecast, of the projection alone, and of forecasts
+            that need no model: the nearest training run, that run shifted in time, and rest at the
+            mean. The mean of the forecasts is the error at contexts that it has not seen. They are
             in deviations of the training data, one for all components of a unit, as laws are judged.
         errors_of_variables: the same of each variable, in its unit and in its deviation.
-        errors_of_seen: the same of some runs that it was learned from.
-        trials: manifolds that were tried.
+        errors_of_seen: of the runs that it was fitted to.
         seconds: of the processor.
-        fitted_to_all: whether projection and law have learned from the held-out runs, too, after
-            errors were measured.
+        held_out: whether runs were held out from the choice and the fit.
         period: of what drives the runs, given or taken; None where nothing does.
-        without_bars: reason why there is no ensemble, "" where there is one.
-        bars_before: widths of intervals before the fit to all runs; None before it.
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
-        coordinates: 1/c or log c of parameters c in which laws were tried, with errors of the choice;
-            None where none promised to be better. `train` names those that were taken.
-        compared: errors of the choice between the law and interpolated runs; None where these were
-            not tried.
-        between: errors of the choice between held inputs and straight lines; None where somebody has
-            stated one, or the runs show none but the one that inputs look like.
-        rhythm: errors of the choice with a period that was seen, and without; None where none was
-            seen, or none was needed.
 
     Example:
         >>> import numpy as np
@@ -89,7 +63,7 @@ class Learned(Judged):
         context       speed 1 ... 2 (float)
         time          0 ... 6, every 0.1
         velocity      none; estimated where it is needed
-        >>> model = romkit.learn(runs, members=0, latent_dim=2)
+        >>> model = romkit.learn(runs, latent_dim=2)
         >>> sorted(model.errors)[:3]
         ['forecast', 'nearest run', 'nearest run, shifted']
         >>> sorted(model.errors)[3:]
@@ -108,7 +82,7 @@ class Learned(Judged):
         start: Finite = 0.0,
         **options: object,
     ) -> xr.Dataset:
-        """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
+        """Forecast from a state, with an interval where there is a calibration: `lower` and `upper`
         before the names of the variables.
 
         Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and
@@ -135,9 +109,9 @@ class Learned(Judged):
         if self.period is not None:
             self._refuse_inputs(options)
             options |= self._driven(start, duration, options)
-        if self.ensemble is None:
+        if self.intervals is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
-        return fields(self.ensemble.forecast(**options))
+        return fields(self.intervals.forecast(**options))
 
     def of_law(self) -> "Learned":
         """The model with forecasts by its law: from any start, and for any time, with the errors of
@@ -150,8 +124,6 @@ class Learned(Judged):
             interpolated=None,
             errors=_by_law(self.errors),
             errors_of_variables=_of_each(self.errors_of_variables, _by_law),
-            errors_of_seen=_by_law(self.errors_of_seen),
-            bars_before=None,
         )
 
     def _refuse_arguments_of_that_name(self, options: Mapping[str, object]) -> None:
@@ -186,104 +158,13 @@ class Learned(Judged):
             driven["rtol"] = None
         return driven
 
-    @validated
-    def refitted(self, *, members: Natural = 5, seed: Seed = 0) -> "Learned":
-        """The model with the same settings, fitted to all runs, held-out ones too.
-
-        Its `errors` are still those of the model before, which had not seen the held-out runs: one
-        that knows more runs is at least as good as a rule. Its intervals are calibrated by runs
-        between others, each forecast by a law that has not seen it.
-
-        Args:
-            members: as of `romkit.learn`; of six contexts, say, four lie between others.
-            seed: of all random numbers.
-        """
-        with quiet():
-            projection, law = refitted(self.projection, self.settings, self._all_runs, seed)
-        law = replace(law, report=self.law.report)
-        model = replace(self, projection=projection, law=law)
-        return self._of_all_runs(model, members, seed)
-
-    @validated
-    def chosen_anew(
-        self,
-        *,
-        latent_dim: Count | None = None,
-        members: Natural = 5,
-        seconds: Seconds = 60.0,
-        seed: Seed = 0,
-    ) -> "Learned":
-        """A model whose latents, manifold and law are chosen by all runs, held-out ones too: of few
-        contexts one more makes another model.
-
-        No run is left that judges it: its `errors` are those of the model before, whose settings may
-        be others.
-
-        Args:
-            latent_dim: number of latents; by default chosen.
-            members: laws that miss a context each, for the intervals; 0 for none.
-            seconds: of the processor, about how long the choice may take.
-            seed: of all random numbers.
-        """
-        best, trials = chosen(self._all_runs, latent_dim, seconds, seed)
-        model = replace(
-            self,
-            projection=best.projection,
-            law=best.law,
-            settings=best.settings,
-            trials=trials,
-        )
-        return self._of_all_runs(model, members, seed)
-
-    def _of_all_runs(self, model: "Learned", members: int, seed: int) -> "Learned":
-        """A model that was fitted to all runs, with intervals by all of them."""
-        everything = self._all_runs
-        fitted = Model(model.projection, model.settings, model.law, [])
-        intervals = intervals_of(fitted, everything, None, members, seed)
-        model = replace(
-            model,
-            ensemble=intervals.ensemble,
-            without_bars=intervals.without,
-            bars_before=self.bars,
-            train=everything,
-            fitted_to_all=True,
-        )
-        if self.interpolated is not None:
-            clocks = None
-            if self.interpolated.clocks is not None:
-                clocks = clocks_of_runs(everything)
-            between = InterpolatedRuns.of(
-                model.projection,
-                with_coordinates(everything, self.interpolated.coordinates),
-                None,
-                members >= 2,
-                clocks,
-                self.interpolated.weights_of,
-            )
-            return replace(model, interpolated=between)
-        if members and self.ensemble is not None and model.ensemble is None:
-            warn(f"refitted: bars {words.without_bars(model)}", FitWarning)
-        return model
-
-    @property
-    def _all_runs(self) -> xr.Dataset:
-        """Runs of the training with the held-out ones."""
-        if self.fitted_to_all:
-            return self.train
-        return joined(self.train, self.test)
-
     def plot(self) -> "Figure":
-        """Truth, model and difference of held-out runs, with the error over time, whose mean over
-        time and runs is `error`: forecasts from before a fit to all runs.
+        """Draw truth, model and difference of the runs that judge it, with the error over time, whose
+        mean over time and runs is `error`.
         """
         from romkit.learning.pictures import picture  # matplotlib, half a second
 
         return picture(self)
-
-    @property
-    def choices(self) -> list[str]:
-        """Sentences with the errors by which coordinates, and the law or an interpolation, were taken."""
-        return words.choices(self)
 
     @validated
     def report(self, folder: FilePath) -> Path:
@@ -296,8 +177,8 @@ class Learned(Judged):
     @validated
     def save(self, folder: FilePath) -> Path:
         """Write all of the model into a folder, which is made: `projection.safetensors`,
-        `law.safetensors`, with an ensemble `ensemble/`, the runs, and `learned.json`. An earlier model
-        there is replaced once the new one is complete.
+        `law.safetensors`, `calibration.nc`, the runs, and `learned.json`. An earlier model there is
+        replaced once the new one is complete.
         """
         folder = files.expanded(folder)
         saved.write(self, folder)
@@ -306,8 +187,7 @@ class Learned(Judged):
     @classmethod
     @validated
     def load(cls, folder: FilePath) -> "Learned":
-        """Read what `save` wrote: a model with the same forecasts, errors and report, which
-        `refitted` fits to the same runs.
+        """Read what `save` wrote: a model with the same forecasts, errors and report.
 
         Raises:
             FileError: files that are missing, changed, or of another save.

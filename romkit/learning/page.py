@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from romkit.core import display, files
+from romkit.core import files
 from romkit.core.files import LEARNED
 from romkit.core.runtime import versions
 from romkit.data import context_names
 from romkit.learning import words
 from romkit.learning.bars import LEVEL
-from romkit.learning.contexts import halfway, in_words
+from romkit.learning.contexts import in_words
 from romkit.learning.errors import of_kept
 from romkit.learning.judged import Judged
 from romkit.learning.quiet import quiet
@@ -21,24 +21,20 @@ EXACT = 1e-9
 
 MEASURE = (
     "Root mean square over components, in the standard deviation over the training data of those of "
-    "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is "
+    "one unit; mean over time. Each run was left out of the fit that forecasts it. `projection` is "
     "the error of "
     "the manifold on their true states, which is no forecast. The rows below it are "
     "forecasts that need no model."
 )
 
 TRIED = (
-    "Errors by which manifold and law were chosen: of training runs that were left out in turn, so "
-    "that laws had fewer runs than the final one. They rank what was tried, and are no errors of the "
-    "final model. Where forecasts of whole runs lose the phase alone, manifolds are compared by "
-    "pieces of them, some periods each."
+    "Geometric means of the errors on left-out runs, of segments of them where whole runs lose the "
+    "phase; candidates near the best one were tried on further folds. The simplest candidate within "
+    "a standard error of the best one is taken, and fitted to all runs."
 )
 
-
-SINCE = " Once errors were measured, the model was fitted to these runs, too."
-
 NOT_SHIFTED = (
-    " The nearest run is shifted to where it is most like the first state of a held-out run. Here "
+    " The nearest run is shifted to where it is most like the first state of a left-out run. Here "
     "that is its own start, so that the two rows are equal."
 )
 
@@ -67,10 +63,9 @@ def write_page(learned: Judged, folder: Path) -> Path:
         "\n\n".join(pictures),
         "## Bars",
         _sentence(words.bars(learned)),
-        "## Manifolds and laws that were tried",
+        "## Candidates",
         TRIED,
         _trials_table(learned),
-        *[_sentence(reason) for reason in words.choices(learned)],
         "## A forecast",
         _commands(learned, folder),
         "## Made by",
@@ -99,8 +94,6 @@ def _equations(learned: Judged) -> list[str]:
 def _measure(learned: Judged) -> str:
     """Meaning of the rows of the table."""
     measure = MEASURE
-    if learned.fitted_to_all:
-        measure += SINCE
     if words.is_not_shifted(learned):
         measure += NOT_SHIFTED
     if learned.interpolated is not None:
@@ -114,20 +107,14 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
     from romkit.plotting import plot_forecast, save_figure
 
     save_figure(picture(learned), folder / "rollout.png")
-    before = ", before the fit to all runs" if learned.fitted_to_all else ""
-    lines = [f"![truth, reduced model and difference of held-out runs{before}](rollout.png)"]
+    lines = ["![truth, reduced model and difference of runs that were left out](rollout.png)"]
     if learned.intervals is None:
         return lines
-    runs, truth = learned.test, learned.test
-    where = "the contexts of held-out runs"
-    if learned.fitted_to_all:
-        # at runs that it has learned from, a forecast shows nothing
-        runs, truth = halfway(learned.test, learned.train), None
-        where = "contexts halfway between two runs"
     with quiet():  # of these runs, and of no forecast of the user
-        band = learned.intervals.follow(runs, level=LEVEL)
-    save_figure(plot_forecast(band, truth), folder / "forecast.png")
-    lines.append(f"![forecasts at {where} with their intervals](forecast.png)")
+        band = learned.intervals.follow(learned.test, level=LEVEL)
+    save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
+    how = "that nothing was fitted to" if learned.held_out else "by the model of all runs"
+    lines.append(f"![forecasts of runs {how}, with intervals](forecast.png)")
     return lines
 
 
@@ -187,21 +174,16 @@ def _variables_table(learned: Judged) -> str:
 
 
 def _trials_table(learned: Judged) -> str:
-    """A row for each manifold, with the errors on contexts that were left out of the training."""
-    head = ["latents", "manifold", "error of the choice of the manifold", "law"]
-    head += ["error of the choice of the law", "in pieces"]
+    """Make a row for each candidate."""
     rows = []
-    for trial in learned.trials:
-        config = dict(trial.config)
-        config.pop("latent_dim", None)
-        manifold = [str(trial.latent_dim), display.pairs(config), f"{trial.projection_error:.2g}"]
-        settings, error, in_pieces = "not tried", "", ""
-        if trial.law is not None:
-            settings = words.shortened(str(trial.law["settings"]))
-            error = f"{trial.law['error']:.2g}"
-            in_pieces = f"{trial.in_pieces:.2g}"
-        rows.append([*manifold, settings, error, in_pieces])
-    return _table(head, rows)
+    for row in learned.law.report:
+        name = words.shortened(row["settings"])
+        if row["chosen"]:
+            name = f"**{name}**"
+        terms = str(row["terms"]) if row["terms"] else ""
+        seconds = f"{row['seconds']:.1f}"
+        rows.append([name, f"{row['error']:.2g}", str(row["folds"]), terms, seconds])
+    return _table(["candidate", "error", "folds", "coefficients", "CPU seconds"], rows)
 
 
 def _sentence(text: str) -> str:

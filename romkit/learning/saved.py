@@ -12,54 +12,41 @@ from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
 from romkit.laws import LAWS, Estimator
-from romkit.learning.bars import Bars
-from romkit.learning.between import TriedBetween
-from romkit.learning.coordinates import Tried
-from romkit.learning.driven import TriedPeriod
 from romkit.learning.errors import Errors, VariableErrors
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
-from romkit.learning.preference import Compared
-from romkit.learning.trials import Trial
-from romkit.verbs.ensemble import Ensemble
+from romkit.verbs.calibration import Calibration
 from romkit.verbs.storage import load as load_model
 from romkit.verbs.storage import save as save_model
 
-PROJECTION, LAW, ENSEMBLE = "projection.safetensors", "law.safetensors", "ensemble"
+PROJECTION, LAW = "projection.safetensors", "law.safetensors"
+
+CALIBRATION = "calibration_of_law.nc"
 
 DATA = ("train", "test", "run")
 """Attributes that are datasets, each in a file of its own."""
 
-PLAIN = ("seconds", "fitted_to_all", "period", "without_bars")
+PLAIN = ("seconds", "held_out", "period", "inside")
 """Attributes that are numbers or text."""
-
-TUPLES = {
-    "bars_before": Bars,
-    "coordinates": Tried,
-    "compared": Compared,
-    "between": TriedBetween,
-    "rhythm": TriedPeriod,
-}
-"""Attributes that are tuples of numbers and text, or None."""
 
 FIX = "save it again by model.save(folder), or restore the folder from a copy"
 
 
 def write(learned: Judged, folder: Path) -> None:
-    """Write a learned model into a folder, which is made; an earlier one is replaced once the new one is
-    complete.
+    """Write a learned model into a folder, which is made; an earlier one is replaced once the new one
+    is complete.
     """
     with atomic_folder(folder) as staged:
         save_model(learned.projection, staged / PROJECTION)
         save_model(learned.law, staged / LAW)
         for name in DATA:
             save_dataset(getattr(learned, name), staged / f"{name}.nc")
-        if learned.ensemble is not None:
-            learned.ensemble.save(staged / ENSEMBLE)
+        if learned.calibration is not None:
+            save_dataset(learned.calibration.to_dataset(), staged / CALIBRATION)
         if learned.interpolated is not None:
             learned.interpolated.save(staged)
         content = _numbers(learned)
-        content["has_ensemble"] = learned.ensemble is not None
+        content["has_intervals"] = learned.calibration is not None
         content["is_interpolated"] = learned.interpolated is not None
         write_list(staged / LEARNED, content)
 
@@ -75,9 +62,9 @@ def attributes(folder: Path) -> dict[str, object]:
     values: dict[str, object] = {"projection": projection, "law": load_model(folder / LAW)}
     for name in DATA:
         values[name] = open_dataset(folder / f"{name}.nc")
-    values["ensemble"] = None
-    if content["has_ensemble"]:
-        values["ensemble"] = Ensemble.load(folder / ENSEMBLE)
+    values["calibration"] = None
+    if content["has_intervals"]:
+        values["calibration"] = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
     if content["is_interpolated"]:
         values["interpolated"] = InterpolatedRuns.load(folder, projection)
     try:
@@ -99,9 +86,6 @@ def _numbers(learned: Judged) -> dict[str, object]:
         of_variable = {"units": errors.units, "absolute": _lists(errors.absolute)}
         of_variable["relative"] = _lists(errors.relative)
         content["errors_of_variables"][name] = of_variable
-    content["trials"] = [dataclasses.asdict(trial) for trial in learned.trials]
-    for name in TUPLES:
-        content[name] = getattr(learned, name)
     return content
 
 
@@ -118,11 +102,6 @@ def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
             errors["units"], _arrays(errors["absolute"]), _arrays(errors["relative"])
         )
         values["errors_of_variables"][name] = of_variable
-    values["trials"] = [Trial(**trial) for trial in content["trials"]]
-    for name, errors_of in TUPLES.items():
-        values[name] = None
-        if content[name] is not None:
-            values[name] = errors_of(*content[name])
     return values
 
 

@@ -4,18 +4,18 @@ import re
 
 import numpy as np
 
-from romkit.core import display
 from romkit.data import context_names
 from romkit.data.coordinates import PLAIN, coordinates_of
-from romkit.data.units import time_units, without_origin
 from romkit.laws import Equation
-from romkit.laws.sindy import Sparse
-from romkit.learning.bars import ALL_LOST, LEVEL, NOT_ASKED, Bars
-from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
-from romkit.learning.coordinates import coordinates_in_words
+from romkit.learning.bars import LEVEL, Bars
+from romkit.learning.contexts import (
+    contexts_of,
+    coordinates_in_words,
+    further_contexts,
+    number_of_contexts,
+)
 from romkit.learning.errors import AT_EQUAL_TIMES, VariableErrors
 from romkit.learning.judged import Judged
-from romkit.learning.preference import NEGLIGIBLE, Compared
 
 HEADLINE = "error of forecasts at contexts it has not seen"
 """Name of the number by which a model is judged."""
@@ -31,9 +31,6 @@ READABLE = 8
 
 MOST_VARIABLES = 6
 """Variables whose errors are printed; a report has those of all."""
-
-CHANGED = 1.5
-"""Ratio of widths from which on a fit to all runs says that it changed them."""
 
 NO_UNIT = ("", "1")
 """Units of a variable of which nobody said one, or that has none."""
@@ -57,7 +54,7 @@ def printed(learned: Judged) -> str:
     lines.append(f"bars     {bars(learned)}")
     if _is_complete(learned):
         lines += [f"law      {equation}" for equation in equations(learned)]
-    lines += [f"choice   {reason}" for reason in choices(learned)]
+    lines.append(f"choice   {choice(learned)}")
     same = repeats(learned)
     if same:
         lines.append(f"repeats  {same}")
@@ -71,12 +68,12 @@ def _has_unit(learned: Judged) -> bool:
 
 
 def held_out(learned: Judged) -> str:
-    """Number of runs that it has learned from, and of those that judged it."""
+    """Number of training runs and of runs that judge the model, as text."""
     judged_by = learned.test.sizes["trajectory"]
     number = learned.train.sizes["trajectory"]
-    if learned.fitted_to_all:
-        return f"all {number}; errors are those of {judged_by} that were held out before"
-    return f"{judged_by} of {number + judged_by} held out; model.refitted() learns from all"
+    if learned.held_out:
+        return f"{judged_by} of {number + judged_by} held out"
+    return f"all {number}; {judged_by} were left out in turn to judge it"
 
 
 def way_between(learned: Judged) -> str:
@@ -125,84 +122,24 @@ def law(learned: Judged) -> str:
     coordinates = dict(zip(names, coordinates_of(learned.train), strict=True))
     if {*coordinates.values()} - {PLAIN}:
         text = f"{text} in {coordinates_in_words(coordinates)}"
-    if isinstance(learned.settings, Sparse) and learned.settings.share == 0:
-        return f"{text}, which leaves out no term"
     return text
 
 
-def choices(learned: Judged) -> list[str]:
-    """Errors of the choice of inputs, of coordinates, and between law and interpolation."""
-    lines = [*_of_inputs(learned)]
-    tried = learned.coordinates
-    if tried is not None:
-        taken = "taken" if tried.is_taken else "not taken"
-        lines.append(
-            f"laws in {coordinates_in_words(tried.names)} {taken}: on left-out training runs the best "
-            f"errs by {tried.error:.2g}, in {', '.join(tried.names)} by {tried.plain:.2g}"
-        )
-    if learned.compared is not None:
-        lines.append(_of_interpolation(learned, learned.compared))
-    return lines
-
-
-def _of_interpolation(learned: Judged, compared: Compared) -> str:
-    """Whether runs are interpolated, and why."""
-    taken = "not taken"
-    why = (
-        f"{_limit(compared)}; kinds=['interpolation'] takes them, for starts and times of the runs"
-    )
-    if learned.interpolated is not None:
-        taken = "taken"
-        why = _limit(compared) if compared.is_better else "they alone were asked for"
-    return (
-        f"interpolated runs {taken}: on left-out training runs they err by "
-        f"{compared.interpolation:.2g}, the law by {compared.law:.2g}; {why}"
-    )
-
-
-def _of_inputs(learned: Judged) -> list[str]:
-    """Errors of the choice of a rule for inputs between samples, and of a period."""
-    lines = []
-    between = learned.between
-    if between is not None:
-        rule, other = between.rule, between.assumed
-        error, error_of_other = between.error, between.error_assumed
-        if not between.is_taken:
-            rule, other = other, rule
-            error, error_of_other = error_of_other, error
-        lines.append(
-            f"inputs {rule} between samples: on left-out training runs the law errs by {error:.2g}, "
-            f"with inputs {other} by {error_of_other:.2g}; the attribute between of the inputs states "
-            "one"
-        )
-    seen = learned.rhythm
-    if seen is not None:
-        unit = display.with_unit(without_origin(time_units(learned.train)))
-        taken, start = "not taken", ""
-        if seen.is_taken:
-            taken = "taken"
-            start = "; forecast(..., start=) is the time of a first state since that of the runs"
-        lines.append(
-            f"period {seen.period:.4g}{unit}, with which all runs swing in step, {taken}: on left-out "
-            f"training runs the best law errs by {seen.error:.2g}, without it by {seen.without:.2g}"
-            f"{start}"
-        )
-    return lines
-
-
-def _limit(compared: Compared) -> str:
-    """Rule by which the interpolation is taken, as far as it matters."""
-    if compared.law <= NEGLIGIBLE:
-        return f"a law that errs by at most {NEGLIGIBLE:g} stays"
-    return (
-        f"typically {compared.ratio:.2g} times as much, and below {compared.limit:g} they are taken"
-    )
+def choice(learned: Judged) -> str:
+    """Number of candidates, with the next best one, as text."""
+    rows = learned.law.report
+    (taken,) = [row for row in rows if row["chosen"]]
+    others = [row for row in rows if not row["chosen"] and row["folds"] == taken["folds"]]
+    text = f"out of {len(rows)} candidates, error {taken['error']:.2g} on left-out runs"
+    if not others:
+        return text
+    best = min(others, key=lambda row: row["error"])
+    return f"{text}; next {shortened(best['settings'])}, {best['error']:.2g}"
 
 
 def error(learned: Judged) -> str:
     """The headline, beside the errors of forecasts that need no model and of the projection."""
     values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
-    before = ", before the fit to all runs" if learned.fitted_to_all else ""
     shifted = values["nearest run, shifted"]
     if is_not_shifted(learned):
         shifted = "the same, since its start is nearest"
@@ -211,7 +148,7 @@ def error(learned: Judged) -> str:
         between = f"law {values['law']}, {between}"
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
-        f"seen{before}; nearest run {values['nearest run']}, shifted in time "
+        f"seen; nearest run {values['nearest run']}, shifted in time "
         f"{shifted}, {between}, rest {values['rest']}; projection "
         f"{values['projection']}"
     )
@@ -224,20 +161,20 @@ def is_not_shifted(learned: Judged) -> bool:
 
 
 def title(learned: Judged) -> str:
-    """Title of a picture of held-out runs."""
+    """Title of a picture of left-out runs."""
     nearest = learned.mean_errors["nearest run"]
     return f"{HEADLINE}: {headline(learned)} (nearest run {nearest:.2g})"
 
 
 def headline(learned: Judged) -> str:
-    """Error at contexts that were not seen, and how many of the held-out runs are lost."""
+    """Error at contexts that were not seen, and how many of the left-out runs are lost."""
     errors = learned.errors["forecast"]
     runs = len(errors)
     lost = int((~np.isfinite(errors)).sum())
     if lost == runs:
-        return f"lost at all {runs} held-out runs"
+        return f"lost at all {runs} left-out runs"
     if lost:
-        return f"lost at {lost} of {runs} held-out runs, the others {learned.error:.2g}"
+        return f"lost at {lost} of {runs} left-out runs, the others {learned.error:.2g}"
     return f"{learned.error:.2g}"
 
 
@@ -260,26 +197,21 @@ def in_unit(errors: VariableErrors) -> str:
 
 
 def bars(learned: Judged) -> str:
-    """Width of the intervals, the runs that they rest on, and what changed it."""
-    if learned.bars is None:
-        return without_bars(learned)
+    """Width of the intervals, and the runs that they rest on."""
     now = learned.bars
+    if now is None:
+        return without_bars(learned)
     few = ": too few for a width to rely on" if now.runs < FEW_RUNS else ""
-    unseen = "their law had not seen"
-    if learned.interpolated is not None:
-        unseen = "were left out"
     return (
         f"of level {LEVEL:.0%}, {_width(learned)}; they rest on "
-        f"{now.runs} forecasts of runs that {unseen}{few}{_lost(now)}"
-        f"{_change(learned)}"
-        f"{_individuals(learned)}"
+        f"{now.runs} forecasts of runs that were left out{few}{_lost(now)}{_individuals(learned)}"
     )
 
 
 def _width(learned: Judged) -> str:
-    """Half of the width, beside the headline, where both are of the same model."""
+    """Half of the width, beside the headline."""
     width = learned.bars.width
-    if learned.fitted_to_all or not np.isfinite(learned.error):
+    if not np.isfinite(learned.error):
         return f"±{width:.2g} deviations"
     return f"±{width:.2g} deviations, {width / learned.error:.1f} times the error"
 
@@ -292,20 +224,6 @@ def _lost(bars: Bars) -> str:
     return f"; {further} lost, and left out: bars are those of forecasts that are not lost"
 
 
-def _change(learned: Judged) -> str:
-    """Width before a fit to all runs, where it was another one."""
-    before = learned.bars_before
-    if before is None or max(before.width, learned.bars.width) < CHANGED * min(
-        before.width, learned.bars.width
-    ):
-        return ""
-    forecasts = "laws" if learned.interpolated is None else "interpolations"
-    return (
-        f". Before the fit to all runs they were ±{before.width:.2g}: {forecasts} that missed a run "
-        "then had fewer others"
-    )
-
-
 def _individuals(learned: Judged) -> str:
     """Reason of wide intervals, where runs differ by more than the context explains."""
     spread = learned.evidence.spread_of_individuals
@@ -315,26 +233,12 @@ def _individuals(learned: Judged) -> str:
 
 
 def without_bars(learned: Judged) -> str:
-    """Why there are no intervals, and what would give some."""
-    if learned.without_bars == NOT_ASKED:
-        return "none asked for: members=2 or more give some"
-    if learned.without_bars == ALL_LOST:
-        return "none: forecasts of runs that their laws had not seen are lost"
-    return f"none. {few_contexts(learned)}"
-
-
-def few_contexts(learned: Judged) -> str:
-    """Sentence that says how many contexts there are, and what more of them would give."""
+    """Say why there are no intervals, and what would give some."""
     contexts = contexts_of(learned.train)
-    number = number_of_contexts(learned.train)
-    if not learned.fitted_to_all:
-        contexts = np.concatenate([contexts, contexts_of(learned.test)])
-        number = number_of_contexts(learned.train, learned.test)
     names = context_names(learned.train)
     return (
-        f"Of {number} contexts one lies between others and judges the forecast, and none is left "
-        f"that could set a width. One more gives bars, two give better ones: "
-        f"{further_contexts(names, contexts, 2)}"
+        "none: fewer than two forecasts of left-out runs are finite. Runs at "
+        f"{further_contexts(names, contexts, 2)} would help most"
     )
 
 
@@ -342,12 +246,9 @@ def repeats(learned: Judged) -> str:
     """Note that several runs share a context; empty where none do."""
     runs = learned.train.sizes["trajectory"]
     number = number_of_contexts(learned.train)
-    if not learned.fitted_to_all:
-        runs += learned.test.sizes["trajectory"]
-        number = number_of_contexts(learned.train, learned.test)
     if number == runs:
         return ""
-    return f"{runs} runs at {number} contexts: those that share one are held out together"
+    return f"{runs} runs at {number} contexts: those that share one are left out together"
 
 
 def shortened(text: str) -> str:

@@ -22,11 +22,10 @@ from romkit.core.types import Array
 from romkit.data import check_states
 from romkit.integrators import LearnedField
 from romkit.laws import Estimator, LatentSamples, PolynomialLaw
-from romkit.laws.choice import HELD_OUT, ranked
-from romkit.laws.decoding import judge_of
 from romkit.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
 from romkit.verbs.ensemble import Ensemble, stacked
+from romkit.verbs.law import chosen_settings
 
 
 @validated
@@ -138,11 +137,8 @@ def _resampled_laws(
     number = _checked_number(projection, data)
     drawn = np.random.default_rng(seed).integers(number, size=(members, number))
     samples = law.samples(projection, data)
-    settings = law.candidates(samples)
-    if len(settings) > 1:  # chosen once, so that members have the same terms
-        candidates = [(setting, samples.scaled()) for setting in settings]
-        judge = judge_of(projection, data, samples)
-        law = ranked(candidates, judge, HELD_OUT, seed)[0].estimator
+    if len(law.candidates(samples)) > 1:  # chosen once, so that members have the same terms
+        law = chosen_settings(law, projection, data, seed)
     if start is None and isinstance(law, PolynomialLaw):
         start = law.fit_samples(samples, seed=seed)
     pieces = [(law, start, samples, drawn[rows], seed) for rows in cut(members, executor)]

@@ -68,7 +68,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
         "manifold": {key: str(value) for key, value in model.projection.config.items()},
         "settings": str(model.settings),
         "interpolated": getattr(model, "interpolated", None) is not None,
-        "tried": [trial.latent_dim for trial in model.trials],
+        "tried": len(model.law.report),
         "advice": model.advice,
         "noise": errors(held_out["state"].values, train, truth),
         "projection": errors(_projected(model, held_out), train, truth),

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from romkit.learning.coordinates import Increments, better_coordinates
+from romkit.learning.preference import way_that_helps
 
 import romkit
 from romkit.data.coordinates import coordinates_of, with_coordinates
 from romkit.learning.clocks import between_phases
 from romkit.learning.contexts import scaled, scaled_contexts
-from romkit.learning.coordinates import Increments, better_coordinates
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.preference import way_that_helps
 
 TIMES = np.linspace(0, 6, 61)
 

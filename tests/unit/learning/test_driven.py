@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from romkit.learning.coordinates import Chosen
+from romkit.learning.driven import with_period_that_helps
+from romkit.learning.manifolds import Model
 from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.laws import PolynomialLaw
-from romkit.learning.coordinates import Chosen
-from romkit.learning.driven import with_period_that_helps
 from romkit.learning.individuals import spread_of_individuals
-from romkit.learning.manifolds import Model
 
 TIME = np.linspace(0, 4, 81)
 GAINS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)

@@ -1,6 +1,5 @@
 """Runs that something outside moves follow no law: interpolation between them, and its limits."""
 
-import importlib
 import re
 import warnings
 from dataclasses import replace
@@ -14,9 +13,8 @@ from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.learning import words
 from romkit.learning.contexts import are_between
 from romkit.learning.errors import AT_EQUAL_TIMES
-from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.interpolation import InterpolatedRuns, Interpolation, obstacle
 from romkit.learning.pictures import run_of_forecasts
-from romkit.learning.preference import can_interpolate, errors_left_out
 from tests.quick import linear_laws_only
 
 TIME = np.linspace(0, 8, 81)
@@ -40,7 +38,7 @@ def driven(sizes, noise=0.0):
 def learned():
     with linear_laws_only():
         runs = driven(np.linspace(1, 2, 8))
-        return romkit.learn(runs, "size", latent_dim=3, members=2, seconds=0.1)
+        return romkit.learn(runs, "size", latent_dim=3, seconds=0.1)
 
 
 def deviations(error):
@@ -99,8 +97,6 @@ def test_the_law_forecasts_what_is_refused_and_is_exported(learned, tmp_path):
     assert of_law.interpolated is None
     assert np.array_equal(of_law.errors["forecast"], learned.errors["law"])
     assert set(of_law.errors) == set(learned.errors) - {"law"}
-    run = romkit.follow(learned.projection, learned.test, dynamics=learned.law)
-    assert np.allclose(run.state, of_law.run.rom)
 
 
 def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
@@ -116,30 +112,17 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     drawn = run_of_forecasts(learned)
     nrmse = drawn.nrmse.mean("time")
     assert float(nrmse.mean()) == pytest.approx(learned.error, rel=0.2)
-    assert np.allclose(drawn.rom, learned.interpolated.follow(learned.test).state)
+    assert np.array_equal(drawn.rom, learned.run.between)
     title = learned.plot().get_suptitle()
     assert "interpolated in size at equal times" in title
     assert "dimensions" not in title
-
-
-def test_pictures_after_a_fit_to_all_runs_are_of_forecasts_that_had_not_seen_them(
-    learned, tmp_path
-):
-    final = learned.refitted(members=2)
-    # at the runs themselves nothing would be left of the error
-    assert np.allclose(final.interpolated.follow(final.test).state, final.run.truth)
-    drawn, before = run_of_forecasts(final), run_of_forecasts(learned)
-    assert np.array_equal(drawn.rom, before.rom)
-    final.save(tmp_path)
-    loaded = romkit.Learned.load(tmp_path)
-    assert np.array_equal(run_of_forecasts(loaded).rom, before.rom)
 
 
 def test_a_duration_beyond_the_runs_names_their_unit(learned):
     runs = driven(np.linspace(1, 2, 8)).assign_coords(
         time=("time", TIME, {"units": "days since 2001"})
     )
-    between = InterpolatedRuns.of(learned.projection, runs, None, with_bars=False)
+    between = InterpolatedRuns.of(learned.projection, runs, with_bars=False)
     with pytest.raises(InputError, match="at most 8 days, "):
         between.forecast(duration=86400, dt=60, size=1.5)
 
@@ -149,7 +132,7 @@ def test_bars_hold_between_the_runs(noise):
     sizes = np.linspace(1, 2, 8)
     runs = driven(sizes, noise)
     projection = romkit.fit("pod", runs, latent_dim=2)
-    between = InterpolatedRuns.of(projection, runs, None, with_bars=True)
+    between = InterpolatedRuns.of(projection, runs, with_bars=True)
     middles = (sizes[1:] + sizes[:-1]) / 2
     data = driven(middles, noise)
     band = between.follow(data)
@@ -167,7 +150,7 @@ def test_a_law_that_is_as_good_is_taken():
     phase = frequency[:, None, None] * TIME[:, None] - np.arange(4)
     runs = romkit.data.from_arrays(np.cos(phase), TIME, context={"frequency": frequency})
     with linear_laws_only():
-        model = romkit.learn(runs, members=0, latent_dim=2)
+        model = romkit.learn(runs, latent_dim=2)
     assert model.interpolated is None
     assert model.of_law() is model
 
@@ -177,46 +160,23 @@ def test_the_error_of_the_choice_is_that_of_runs_left_out():
     sizes = np.linspace(0, 1, 6)
     base = np.sin(TIME)[:, None] * np.ones(2)
     linear = romkit.data.from_arrays(sizes[:, None, None] * base, TIME, context={"size": sizes})
-    assert errors_left_out(linear, torch.tensor([3, 4])).max() < 1e-9
+    assert Interpolation().errors(linear, torch.tensor([3, 4])).max() < 1e-9
     step = linear.assign(state=linear.state.where(linear["size"] < 0.5, 1.0))
-    assert errors_left_out(step, torch.tensor([3])).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("shares", "better"),
-    [
-        ([0.1, 0.1, 0.9], True),  # one at the edge, where the law is as bad
-        ([0.6, 0.6, 0.6], False),
-        ([0.1, 0.1, 9.0], False),
-    ],
-)
-def test_one_run_that_both_miss_does_not_decide(monkeypatch, shares, better):
-    module = importlib.import_module("romkit.learning.preference")
-    of_law = torch.tensor([0.1, 0.1, 0.3], dtype=torch.float64)
-    errors = torch.tensor(shares, dtype=torch.float64) * of_law
-    monkeypatch.setattr(module, "errors_left_out", lambda train, rows, *_: errors[rows])
-    rows = torch.arange(3)
-    way = module.Way(None)
-    assert module.compared(way, [(rows, of_law)]).is_better == better
-    in_folds = [(rows[:1], of_law[:1]), (rows[1:], of_law[1:])]
-    assert module.compared(way, in_folds).is_better == better
-    assert not module.compared(way, [(rows, of_law / 100)]).is_better  # nothing more is needed
-    assert module.compared(way, []) is None
+    assert Interpolation().errors(step, torch.tensor([3])).max() > 0.1
 
 
 def test_runs_that_end_apart_or_have_inputs_are_not_interpolated():
     data = driven(np.linspace(1, 2, 5))
-    assert can_interpolate(data, None)
+    assert not obstacle(data)
     short = data.copy(deep=True)
     short["state"].values[2, 60:] = np.nan
-    assert not can_interpolate(short, None)
+    assert obstacle(short)
     pushed = data.assign(control=(("trajectory", "time", "input"), np.zeros((5, 81, 1))))
-    assert not can_interpolate(pushed, None)
-    assert can_interpolate(pushed, 3.0)
+    assert obstacle(pushed)
     moving = data.drop_vars("size").assign_coords(
         size=(("trajectory", "time"), np.ones((5, 1)) * TIME)
     )
-    assert not can_interpolate(moving, None)
+    assert obstacle(moving)
 
 
 @pytest.mark.parametrize("parameters", [2, 3])
@@ -241,7 +201,7 @@ def test_a_forecast_in_a_corner_without_runs_is_warned_of():
     states = (1 + draw[:, 0] + draw[:, 1] ** 2)[:, None, None] * base
     data = romkit.data.from_arrays(states, TIME, context={"p": draw[:, 0], "q": draw[:, 1]})
     projection = romkit.fit("pod", data, latent_dim=2)
-    between = InterpolatedRuns.of(projection, data, None, with_bars=True)
+    between = InterpolatedRuns.of(projection, data, with_bars=True)
     with pytest.warns(ExtrapolationWarning, match="corner"):
         between.forecast(duration=1, dt=0.1, p=0.9, q=0.9)
     with warnings.catch_warnings():
@@ -252,26 +212,17 @@ def test_a_forecast_in_a_corner_without_runs_is_warned_of():
 
 def test_a_nearest_run_that_is_not_shifted_is_said_to_be_the_same(learned):
     nearest = learned.errors["nearest run"]
-    shifted = {"nearest run, shifted": nearest + np.array([0.0, 0.1])}
+    shifted = {"nearest run, shifted": nearest + 0.1}
     alike = {"nearest run, shifted": nearest}
     assert words.is_not_shifted(replace(learned, errors=learned.errors | alike))
     assert not words.is_not_shifted(replace(learned, errors=learned.errors | shifted))
-
-
-def test_without_members_there_are_no_bars():
-    runs = driven(np.linspace(1, 2, 6))
-    with linear_laws_only():
-        model = romkit.learn(runs, "size", latent_dim=3, members=0, seconds=0.05)
-    assert model.bars is None
-    assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
-    assert replace(model, interpolated=None).bars is None
 
 
 def decays(rates, **options):
     states = np.exp(-np.asarray(rates)[:, None, None] * TIME[:, None]) * np.array([1.0, 0.5, -1.0])
     runs = romkit.data.from_arrays(states, TIME, context={"rate": np.asarray(rates)})
     with linear_laws_only():
-        return romkit.learn(runs, "rate", latent_dim=1, members=0, seconds=0.1, **options)
+        return romkit.learn(runs, "rate", latent_dim=1, seconds=0.1, **options)
 
 
 RATES = np.linspace(0.2, 0.5, 6)
@@ -284,7 +235,6 @@ def test_where_a_law_is_better_runs_are_not_interpolated(kinds):
 
 def test_runs_are_interpolated_where_this_alone_is_asked_for():
     model = decays(RATES, kinds=["interpolation"])
-    assert not model.compared.is_better
     forecast = model.forecast(duration=4.0, dt=0.5, rate=0.33)
     exact = np.exp(-0.33 * forecast.time.values)
     assert np.allclose(forecast.state[:, 0], exact, atol=2e-3)

@@ -35,9 +35,9 @@ def moved(count=6):
 
 
 KINDS = {
-    "law": (turning, {"members": 2, "kinds": [LINEAR]}),
-    "interpolated": (moved, {"members": 2, "seconds": 0.1}),
-    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1, "kinds": [LINEAR]}),
+    "law": (turning, {"kinds": [LINEAR]}),
+    "interpolated": (moved, {"seconds": 0.1}),
+    "period": (moved, {"period": 2 * np.pi / 3.1, "kinds": [LINEAR]}),
 }
 
 
@@ -48,19 +48,6 @@ def saved(request, tmp_path_factory):
         model = romkit.learn(make(), latent_dim=2, **options)
     folder = tmp_path_factory.mktemp("models") / "saved"
     return model, model.save(folder)
-
-
-@pytest.fixture(scope="module")
-def members(saved):
-    """Members of a fit to all runs: bars where the model has some."""
-    model, _ = saved
-    return 0 if model.bars is None else 2
-
-
-@pytest.fixture(scope="module")
-def final(saved, members):
-    """The model fitted to all runs."""
-    return saved[0].refitted(members=members)
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -77,18 +64,6 @@ def test_a_loaded_model_forecasts_and_reports_as_before(saved, tmp_path):
         assert np.array_equal(again.errors[name], errors)
     texts = [each.report(tmp_path / "report").read_text() for each in (model, again)]
     assert texts[0] == texts[1]
-
-
-def test_a_loaded_model_is_refitted_as_before(saved, members, final):
-    again = romkit.Learned.load(saved[1]).refitted(members=members)
-    assert repr(again) == repr(final)
-    assert again.train.sizes["trajectory"] == 6
-
-
-def test_a_fit_to_all_runs_is_saved_too(final, tmp_path):
-    again = romkit.Learned.load(final.save(tmp_path / "final"))
-    assert again.fitted_to_all
-    assert repr(again) == repr(final)
 
 
 def edited(change):
@@ -166,9 +141,9 @@ def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            replace(model, seconds=1.5, ensemble=None).save(folder)
+            replace(model, seconds=1.5, calibration=None).save(folder)
     again = romkit.Learned.load(folder)
-    assert (again.seconds, again.ensemble) == (1.5, None)
+    assert (again.seconds, again.calibration) == (1.5, None)
     assert not list(folder.rglob("*.tmp"))
     assert (folder / "notes.txt").exists()
 
@@ -223,5 +198,5 @@ def test_the_command_line_takes_a_level_where_there_are_bars(saved, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     runs = model.test.drop_vars(("control", "input"), errors="ignore")
     result = by_command_line(folder, runs, "--level", "0.5")
-    has_bars = model.interpolated is not None or model.ensemble is not None
+    has_bars = model.interpolated is not None or model.calibration is not None
     assert (result.exit_code == 0) == has_bars, result.output

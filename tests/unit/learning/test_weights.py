@@ -5,9 +5,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.preference import Way, can_interpolate, compared, weights_that_help
-from romkit.learning.weights import RIDGES, Regression, combined, splines
+from romkit.learning.interpolation import InterpolatedRuns, obstacle
+from romkit.learning.weights import RIDGES, Regression, splines
 
 TIME = np.linspace(0, 10, 41)
 CONTEXTS = torch.from_numpy(np.random.default_rng(3).random((9, 2)))
@@ -41,34 +40,10 @@ def test_weights_of_a_regression_have_the_sum_one(ridge):
     assert Regression(ridge)(CONTEXTS, WANTED).sum(-1).numpy() == pytest.approx(1.0)
 
 
-def test_individuals_are_forecast_by_a_regression_and_smooth_runs_by_splines():
-    assert weights_that_help(individuals(0.0)) is splines
-    errors = {"chosen": [], "nearest": []}
-    for seed in range(2):
-        data = individuals(0.35, seed=seed)
-        runs = torch.from_numpy(data["state"].values)
-        dose = data["dose"].values
-        places = torch.from_numpy((dose - dose.min()) / np.ptp(dose))[:, None]
-        for left_out in range(0, 12, 3):
-            kept = np.delete(np.arange(12), left_out)
-            weights_of = weights_that_help(data.isel(trajectory=kept))
-            weights = weights_of(places[kept], places[left_out : left_out + 1])
-            apart = np.delete(abs(dose - dose[left_out]), left_out)
-            nearest = runs[kept[apart.argmin()]]
-            chosen = combined(weights, runs[kept])[0]
-            for name, forecast in (("chosen", chosen), ("nearest", nearest)):
-                error = (forecast - runs[left_out]).square().mean().sqrt()
-                errors[name].append(float(error))
-    # the nearest run has chance of its own, √2 in all
-    assert np.mean(errors["chosen"]) < 0.85 * np.mean(errors["nearest"])
-
-
 def test_bars_hold_the_spread_of_individuals(tmp_path):
     train, test = individuals(0.35, 14), individuals(0.35, 40, seed=9)
     projection = romkit.fit("identity", train)
-    between = InterpolatedRuns.of(
-        projection, train, None, with_bars=True, weights_of=Regression(np.inf)
-    )
+    between = InterpolatedRuns.of(projection, train, with_bars=True, weights_of=Regression(np.inf))
     band = between.follow(test)
     truth = test["state"].values
     inside = (band["lower"].values <= truth) & (truth <= band["upper"].values)
@@ -79,18 +54,9 @@ def test_bars_hold_the_spread_of_individuals(tmp_path):
     assert np.allclose(again.follow(test)["state"], train["state"].mean("trajectory"))
 
 
-def test_a_regression_of_individuals_need_not_halve_the_error_of_a_law():
-    data = individuals(0.35)
-    rows = torch.tensor([2, 5, 7])
-    of_law = [(rows, torch.full((3,), 1.0))]
-    mean = Way(data, None, Regression(np.inf))
-    assert compared(mean, of_law).is_better
-    assert not compared(mean, [(rows, torch.full((3,), 0.01))]).is_better
-
-
 def test_runs_that_end_at_about_one_time_can_be_interpolated():
     data = individuals(0.35)
     for samples, can in ((38, True), (30, False)):
         cut = data.copy(deep=True)
         cut["state"].values[3, samples:] = np.nan
-        assert can_interpolate(cut, None) == can
+        assert (obstacle(cut) == "") == can

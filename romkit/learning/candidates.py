@@ -1,0 +1,175 @@
+"""Candidates of `romkit.learn`: manifolds with laws of their latents, and interpolated runs."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from romkit.core.errors import InputError
+from romkit.core.types import Array
+from romkit.data import context_names
+from romkit.data.context import context_ranges
+from romkit.data.controls import HELD, LINEAR, inputs_held
+from romkit.data.coordinates import ATTRIBUTE, COORDINATES, PLAIN, are_worth_a_try, with_coordinates
+from romkit.laws import Estimator
+from romkit.laws.choice import LawCandidate, Space
+from romkit.learning.interpolation import Interpolation
+from romkit.learning.rhythm import rhythm, with_rhythm
+from romkit.learning.spaces import Spaces
+from romkit.learning.weights import RIDGES, Regression
+from romkit.verbs.law import settings_of
+
+LADDER = (2, 3, 4, 5, 6, 8, 12)
+"""Numbers of latents that are tried, as long as the error falls."""
+
+COMPLETE = 20
+"""Most components of a state of which laws are tried as it is."""
+
+SPARSE = 6
+"""Most components of a state of which sparse equations are tried."""
+
+KINDS = ("polynomial", "limit-cycle")
+"""Laws that are tried by default."""
+
+
+class ModelCandidate(LawCandidate):
+    """A manifold with a law of its latents.
+
+    Args:
+        spaces: of the runs.
+        latents: number of latents; 0 for all components as they are.
+        estimator: settings of the law.
+        seed: of its fits.
+    """
+
+    def __init__(self, spaces: Spaces, latents: int, estimator: Estimator, seed: int):
+        state = f"{latents} latents" if latents else "complete state"
+        label = f"{spaces.label}, {state}, " if spaces.label else f"{state}, "
+        super().__init__(estimator, self._space, spaces.folds, seed, label)
+        self.spaces = spaces
+        self.latents = latents
+
+    def _space(self, fold: int) -> Space:
+        return self.spaces.space(self.estimator, self.latents, fold)
+
+    def neighbours(self) -> "list[ModelCandidate]":
+        """List the same law in other coordinates of the parameters, with inputs that are held or
+        linear between samples, and with the period that all runs show.
+        """
+        if self.spaces.label:
+            return []
+        several = [self.spaces.changed(*change) for change in changes(self.spaces.data)]
+        return [
+            ModelCandidate(spaces, self.latents, self.estimator, self.seed) for spaces in several
+        ]
+
+
+class RunsCandidate:
+    """Runs interpolated in the context.
+
+    Args:
+        spaces: of the runs.
+        interpolation: between them.
+    """
+
+    complexity = 10**9
+    """Any law of equal error is preferred: it holds for other starts and longer times, too."""
+
+    def __init__(self, spaces: Spaces, interpolation: Interpolation):
+        self.spaces = spaces
+        self.interpolation = interpolation
+        prefix = f"{spaces.label}, " if spaces.label else ""
+        self.name = f"{prefix}{interpolation}"
+
+    def errors(self, fold: int) -> Array:
+        """Interpolate the runs that a fold keeps: errors (2, k) of the others."""
+        errors = self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
+        return np.stack([errors, errors])
+
+    def neighbours(self) -> "list[RunsCandidate]":
+        """List the same interpolation in other coordinates of the parameters."""
+        if self.spaces.label:
+            return []
+        several = [self.spaces.changed(*change) for change in of_coordinates(self.spaces.data)]
+        return [RunsCandidate(spaces, self.interpolation) for spaces in several]
+
+
+def rungs(
+    spaces: Spaces,
+    latent_dim: int | None,
+    kinds: Sequence[str | Estimator] | None,
+    seconds: float,
+    seed: int,
+) -> "Iterator[list[ModelCandidate]]":
+    """List manifolds with laws by the number of latents; a small complete state first."""
+    n = spaces.data.sizes["component"]
+    ladder = [m for m in LADDER if m < n]
+    if n <= SPARSE:
+        # equations of physical quantities have few terms
+        ladder = [0, *ladder]
+    elif n <= COMPLETE:
+        ladder = [*ladder, 0]
+    if latent_dim is not None:
+        ladder = [latent_dim if latent_dim < n or n > COMPLETE else 0]
+    for latents in ladder:
+        of_laws = kinds
+        if kinds is None:
+            of_laws = KINDS
+            if latents == 0 and n <= SPARSE:
+                of_laws = "polynomial", "sindy", "limit-cycle"
+        yield _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
+
+
+def _of_latents(spaces, latents, kinds, seconds, seed) -> list[ModelCandidate]:
+    """List laws of so many latents; none where the runs do not have so many directions."""
+    candidates = []
+    for kind in kinds:
+        try:
+            samples, _ = spaces.space(kind, latents, 0)
+            settings = kind.affordable(samples, seconds / (1 + len(spaces.folds)))
+        except InputError:
+            continue
+        candidates += [ModelCandidate(spaces, latents, each, seed) for each in settings]
+    return candidates
+
+
+def interpolations(spaces: Spaces) -> list[RunsCandidate]:
+    """List ways between runs: at equal times, at equal phases of their clocks, and regressions."""
+    ways = [Interpolation(), Interpolation(by_clocks=True)]
+    ways += [Interpolation(Regression(ridge)) for ridge in RIDGES]
+    return [RunsCandidate(spaces, way) for way in ways]
+
+
+def changes(data: xr.Dataset):
+    """List changes to data, with their names, that may make laws simpler."""
+    several = of_coordinates(data)
+    if "control" in data:
+        if "between" not in data["control"].attrs:
+            rule = LINEAR if inputs_held(data) else HELD
+            several.append((f"inputs {rule} between samples", partial(with_rule, rule=rule)))
+        return several
+    period = rhythm(data)
+    if period is not None:
+        several.append((f"period {period:.6g}", partial(with_rhythm, period=period)))
+    return several
+
+
+def of_coordinates(data: xr.Dataset):
+    """List coordinates 1/c and log c of each parameter whose range is wide enough to tell."""
+    several = []
+    lowest, highest = context_ranges(data)
+    for parameter, low, high in zip(context_names(data), lowest, highest, strict=True):
+        is_open = ATTRIBUTE not in data[parameter].attrs
+        if not (is_open and low > 0 and are_worth_a_try(low, high)):
+            continue
+        for name, coordinate in COORDINATES.items():
+            if name != PLAIN:
+                change = partial(with_coordinates, names={parameter: name})
+                several.append((coordinate.of(parameter), change))
+    return several
+
+
+def with_rule(data: xr.Dataset, rule: str) -> xr.Dataset:
+    """Declare a rule for the inputs between samples."""
+    return data.assign(control=data["control"].assign_attrs(between=rule))

@@ -1,0 +1,220 @@
+"""One search: candidates are raced on folds of runs that are left out."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from romkit.core import runtime
+from romkit.core.types import Array
+from romkit.select.policy import Policy
+
+PATIENCE = 2
+"""Rungs, one after the other, that may bring no smaller error: modes of a wave come in pairs."""
+
+
+class Candidate(Protocol):
+    """Settings of a model that can be fitted without the runs of a fold.
+
+    Attributes:
+        name: in words.
+    """
+
+    name: str
+
+    def errors(self, fold: int) -> Array:
+        """Fit to the other runs, and forecast those of a fold: errors (2, k) [standard deviations],
+        of whole runs and of segments of them.
+        """
+
+    @property
+    def complexity(self) -> int:
+        """Number of coefficients, once it was fitted."""
+
+    def neighbours(self) -> "Sequence[Candidate]":
+        """List further candidates to try where this one is the best."""
+
+
+@dataclass(eq=False)
+class Trial:
+    """A candidate with its errors on the runs of the folds that it was tried on.
+
+    Attributes:
+        candidate: what was tried.
+        errors: (2, k) of each fold, of whole runs and of segments.
+        seconds: of the processor.
+        horizon: 0 where it was compared on whole runs, 1 where on segments.
+    """
+
+    candidate: Candidate
+    errors: list[Array] = field(default_factory=list)
+    seconds: float = 0.0
+    horizon: int = 0
+
+    @property
+    def name(self) -> str:
+        """Candidate in words."""
+        return self.candidate.name
+
+    def run(self, fold: int) -> None:
+        """Try the candidate on a further fold."""
+        began = time.process_time()
+        self.errors.append(self.candidate.errors(fold))
+        self.seconds += time.process_time() - began
+
+    def error(self, policy: Policy, horizon: int = 0) -> float:
+        """Geometric mean of the errors over the runs."""
+        return float(np.exp(self.logarithms(policy, horizon).mean()))
+
+    def logarithms(self, policy: Policy, horizon: int) -> Array:
+        """Logarithms (k,) of the errors of whole runs (horizon 0) or of segments (1)."""
+        return policy.logarithms(np.concatenate([errors[horizon] for errors in self.errors]))
+
+
+def search(
+    rungs: Iterable[Sequence[Candidate]],
+    folds: int,
+    policy: Policy,
+    seconds: float = np.inf,
+    others: Sequence[Candidate] = (),
+) -> list[Trial]:
+    """Race candidates on folds of runs that are left out.
+
+    All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
+    near the least error, on each further one. Neighbours of the preferred candidate follow as long
+    as one of them is preferred to it.
+
+    Args:
+        rungs: candidates from simple to complex ones, say by number of latents.
+        folds: number of folds.
+        policy: rule of acceptance.
+        seconds: of the processor, after which nothing further is tried; one candidate always is.
+        others: candidates of no rung, which take little time and are always tried.
+
+    Returns:
+        The trials; `preferred` puts them into order.
+    """
+    deadline = time.process_time() + seconds
+    trials = _climb(rungs, policy, deadline)
+    for candidate in others:
+        trials.append(Trial(candidate))
+        trials[-1].run(0)
+    alive = _survivors(trials, policy)
+    for fold in range(1, folds):
+        for trial in alive:
+            # all of those that are compared at the end have been tried on the same folds
+            if time.process_time() > deadline and trial is not alive[0]:
+                break
+            trial.run(fold)
+        alive = _survivors([trial for trial in alive if len(trial.errors) > fold], policy)
+    _try_neighbours(trials, policy, deadline)
+    return trials
+
+
+def preferred(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
+    """Order trials: of those on most folds, the simplest that is as good as the best one first.
+
+    The others that are as good follow by their complexity, then the worse ones by their error, and
+    at the end those that were tried on fewer folds.
+    """
+    most = max(len(trial.errors) for trial in trials)
+    judged = [trial for trial in trials if len(trial.errors) == most]
+    horizon = horizon_of(judged, policy)
+    for trial in judged:
+        trial.horizon = horizon
+    judged.sort(key=lambda trial: trial.error(policy, horizon))
+    least = judged[0].logarithms(policy, horizon)
+    equal = [t for t in judged if policy.is_as_good(t.logarithms(policy, horizon), least)]
+    equal.sort(key=lambda trial: trial.candidate.complexity)
+    worse = [trial for trial in judged if trial not in equal]
+    others = [trial for trial in trials if trial not in judged]
+    for trial in others:
+        trial.horizon = horizon
+    others.sort(key=lambda trial: trial.error(policy, horizon))
+    return equal + worse + others
+
+
+def horizon_of(trials: Sequence[Trial], policy: Policy) -> int:
+    """Tell by which errors to compare: those of whole runs (0), or of segments (1).
+
+    Forecasts of whole runs that have lost their phase, or are chaotic, all err alike.
+    """
+    least = min(trial.error(policy) for trial in trials)
+    return int(least > policy.useful)
+
+
+def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float) -> list[Trial]:
+    """Try candidates on the first fold, rung by rung as long as the error falls."""
+    trials: list[Trial] = []
+    failed = 0
+    for rung in rungs:
+        of_rung: list[Trial] = []
+        for candidate in rung:
+            if trials and time.process_time() > deadline:
+                return trials
+            trial = Trial(candidate)
+            trial.run(0)
+            of_rung.append(trial)
+            trials.append(trial)
+            if trial.error(policy) <= policy.enough:
+                return trials
+        if not of_rung:
+            continue
+        best = min(trials, key=lambda trial: trial.error(policy))
+        runtime.told(f"best of {len(trials)} models errs by {best.error(policy):.2g}: {best.name}")
+        failed = 0 if _gains(of_rung, trials, policy) else failed + 1
+        if failed == PATIENCE:
+            break
+    return trials
+
+
+def _gains(of_rung: Sequence[Trial], trials: Sequence[Trial], policy: Policy) -> bool:
+    """Tell whether a rung, the last one of all trials, has the least error."""
+    before = trials[: len(trials) - len(of_rung)]
+    if not before:
+        return True
+    horizon = horizon_of(trials, policy)
+    reached = min(trial.error(policy, horizon) for trial in of_rung)
+    least = min(trial.error(policy, horizon) for trial in before)
+    return reached < least * np.exp(-policy.tie)
+
+
+def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
+    """Trials near the least error, the best first, which go on to the next fold."""
+    horizon = horizon_of(trials, policy)
+    ranking = sorted(trials, key=lambda trial: trial.error(policy, horizon))
+    share, fewest = policy.share
+    number = max(fewest, round(share * len(ranking)))
+    limit = policy.race * ranking[0].error(policy, horizon)
+    return [trial for trial in ranking[:number] if trial.error(policy, horizon) <= limit]
+
+
+def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> None:
+    """Try the neighbours of the preferred candidate, and go on from one that is preferred to it."""
+    tried = {trial.name for trial in trials}
+    while True:
+        best = preferred(trials, policy)[0]
+        near = [c for c in best.candidate.neighbours() if c.name not in tried]
+        for candidate in near:
+            tried.add(candidate.name)
+            trial = Trial(candidate)
+            trials.append(trial)
+            for fold in range(len(best.errors)):
+                if time.process_time() > deadline or _is_behind(trial, best, policy):
+                    break
+                trial.run(fold)
+        trials[:] = [trial for trial in trials if trial.errors]
+        if not near or preferred(trials, policy)[0] is best:
+            return
+
+
+def _is_behind(trial: Trial, best: Trial, policy: Policy) -> bool:
+    """Tell whether a trial errs by far more than the best one on the folds that both have."""
+    number = len(trial.errors)
+    if number == 0:
+        return False
+    horizon = horizon_of([best], policy)
+    of_best = Trial(best.candidate, best.errors[:number])
+    return trial.error(policy, horizon) > policy.race * of_best.error(policy, horizon)
