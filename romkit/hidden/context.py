@@ -13,12 +13,18 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Part, Positive, validated
-from romkit.core.errors import DivergenceWarning, InputError, warn
+from romkit.core.errors import (
+    DivergenceWarning,
+    ExtrapolationWarning,
+    FitWarning,
+    InputError,
+    warn,
+)
 from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
-from romkit.hidden.errors import Estimate, by_law
+from romkit.hidden.errors import Estimate, by_law, residual_noise
 from romkit.hidden.labels import SPARE, Labels, Polynomial
-from romkit.hidden.placing import placed
+from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
     SHORTEST,
     Frame,
@@ -37,9 +43,13 @@ from romkit.laws.shooting import FINE, SAMPLES
 CLOCK = 0.99
 """Cosine between the effect of a parameter and that of a faster clock from which on they are one."""
 
-UNLIKE = 3.0
-"""Deviation of the residuals of a placed run, in that of the training, from which on it is of
-another kind."""
+UNLIKE, COUNTS = 3.0, 0.02
+"""Deviation of the residuals of a placed run, in that of the training and in the largest latent,
+from which on it is of another kind."""
+
+BEYOND = 0.1
+"""Share of the range of a hidden parameter, beyond it, from which on a placed one is far from the
+groups."""
 
 
 @validated
@@ -196,6 +206,7 @@ class HiddenContext:
 
         Warns:
             FitWarning: no context makes the law follow the run.
+            ExtrapolationWarning: its context is beyond those of the groups.
         """
         data = described(run, None)
         self._check(data)
@@ -208,8 +219,30 @@ class HiddenContext:
         family = self.discovery.posterior.family
         runs = self.frame.scale.runs(self.frame.latents(states), times, group)
         at = placed(family, self.discovery.motion, runs, values)
+        self._warn_if_unlike(at)
         estimate = Estimate.of(at, self.discovery.posterior)
         return PlacedRun(self, estimate, float(times[0]), float(times[-1]))
+
+    def _warn_if_unlike(self, at: Placed) -> None:
+        """Warn of a run that the law does not follow, or whose context is far from the groups."""
+        noise = residual_noise(at.end, self.number)
+        usual = self.discovery.posterior.noise.variance
+        deviation = noise.variance**0.5
+        if noise.variance > UNLIKE**2 * usual and deviation > COUNTS:
+            warn(
+                f"place: no context makes the law follow the run; residuals of {deviation:.2g} of the "
+                f"largest state, {usual**0.5:.2g} in the training; its context and forecast mean little",
+                FitWarning,
+            )
+        hidden = at.family.hidden[0]
+        low, high = self._hidden.amin(0), self._hidden.amax(0)
+        outside = torch.maximum(low - hidden, hidden - high) > BEYOND * (high - low)
+        for k in outside.nonzero().flatten().tolist():
+            warn(
+                f"{self.names[k]}: {float(hidden[k]):.3g} of a placed run is beyond those of the "
+                f"groups, {float(low[k]):.3g} to {float(high[k]):.3g}",
+                ExtrapolationWarning,
+            )
 
     @validated
     def labelled(self, values: Mapping[str, object]) -> "HiddenContext":

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.errors import ExtrapolationWarning, FitWarning, InputError
+from romkit.hidden import wants_hidden, with_hidden_context
 from romkit.hidden.family import ContextTerms, Family
 from romkit.hidden.gauge import gauged
 from romkit.hidden.labels import Polynomial
@@ -153,6 +154,26 @@ def test_placing_refuses_few_samples(found):
     new = romkit.data.from_arrays(oscillation(1.5, (1.0, 0.0))[:3], TIMES[:3])
     with pytest.raises(InputError):
         found.place(new)
+
+
+def test_a_run_of_another_kind_is_warned_of(found):
+    # a sawtooth is no oscillation
+    saw = np.stack([TIMES % 1.0, np.ones_like(TIMES)], -1)
+    with pytest.warns(FitWarning):
+        found.place(romkit.data.from_arrays(saw, TIMES))
+
+
+def test_a_context_beyond_the_groups_is_warned_of(found):
+    new = romkit.data.from_arrays(oscillation(4.0, (1.0, 0.0)), TIMES)
+    with pytest.warns(ExtrapolationWarning):
+        found.place(new)
+
+
+def test_the_door_of_learn_adds_the_parameter():
+    data, door = with_hidden_context(oscillators(STIFFNESS[:4]), "hidden", "batch")
+    assert wants_hidden(["Re", "hidden"])
+    assert not wants_hidden("Re")
+    assert romkit.data.context_names(data) == door.names == ("hidden1",)
 
 
 def test_gauge_changes_no_law():
