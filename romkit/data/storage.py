@@ -21,7 +21,15 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
-from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, engine_of, seal_of
+from romkit.data.untrusted import (
+    RESTORE,
+    SEAL,
+    check_declared,
+    check_seal,
+    checked_groups,
+    engine_of,
+    seal_of,
+)
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
@@ -168,10 +176,11 @@ def _loaded(
             groups = checked_groups(name, source)
             settings = {"group": group_of(name, groups, group)} | WITHOUT_NAMES
         if SEAL in content and engine == "h5netcdf":
-            data = _of_sealed(source)
+            data = _of_sealed(name, source, len(content))
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
                 _check_axes(name, data)
+                check_declared(name, data.nbytes, len(content))
                 data.load()
     except FileError:
         raise
@@ -182,7 +191,7 @@ def _loaded(
     return with_plain_attributes(_numpy_text(data))
 
 
-def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
+def _of_sealed(name: object, source: Path | io.BytesIO, size: int) -> xr.Dataset:
     """Return the dataset of a file by `save_dataset`, in half the time that xarray takes alone."""
     import h5netcdf
 
@@ -193,6 +202,8 @@ def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
         h5netcdf.File(file, "r", decode_vlen_strings=True) as root,
         xr.open_dataset(xr.backends.H5NetCDFStore(root), decode_times=False) as data,
     ):
+        # a checksum is no signature
+        check_declared(name, data.nbytes, size)
         return data.load()
 
 

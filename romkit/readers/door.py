@@ -17,7 +17,7 @@ import pandas as pd
 import xarray as xr
 
 from romkit.core.boundary import FilePath, validated
-from romkit.core.errors import DataWarning, FileError, warn
+from romkit.core.errors import DataWarning, FileError, RomkitError, warn
 from romkit.core.files import existing, reason
 from romkit.data.untrusted import engine_of
 from romkit.readers.ways import check_is_read
@@ -71,7 +71,25 @@ def read(path: FilePath) -> xr.Dataset | pd.DataFrame:
         >>> list(romkit.readers.read("run.csv").columns)
         ['time', 'x']
     """
-    return reader_of(Path(path)).read(Path(path))
+    return _content(Path(path))
+
+
+def _content(path: Path) -> xr.Dataset | pd.DataFrame:
+    """What the first reader that can read a file makes of it.
+
+    Raises:
+        FileError: no such file, no reader, or a file that is damaged.
+    """
+    try:
+        return reader_of(path).read(path)
+    except RomkitError:
+        raise
+    except Exception as error:  # libraries raise nearly anything on damaged files
+        raise FileError(
+            path,
+            problem=f"cannot be read ({type(error).__name__}: {reason(error)})",
+            fix="check that it was written to its end, and is neither damaged nor encrypted",
+        ) from error
 
 
 def reader_of(path: Path) -> Reader:
@@ -104,7 +122,7 @@ def read_all(paths: Sequence[Path]) -> list[xr.Dataset] | list[pd.DataFrame]:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        sources = [reader_of(path).read(path) for path in paths]
+        sources = [_content(path) for path in paths]
     said = {(str(warning.message), warning.category): warning for warning in caught}
     for warning in said.values():
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

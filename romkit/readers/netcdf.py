@@ -8,7 +8,13 @@ import xarray as xr
 from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
 from romkit.data.storage import WITHOUT_NAMES, group_of, with_plain_attributes
-from romkit.data.untrusted import ENGINES, check_seal_of_file, checked_groups, engine_of
+from romkit.data.untrusted import (
+    ENGINES,
+    check_declared,
+    check_seal_of_file,
+    checked_groups,
+    engine_of,
+)
 from romkit.readers.axes import with_named_axes
 from romkit.readers.groups import joined_groups
 from romkit.readers.joining import MORE_WAYS
@@ -46,6 +52,7 @@ def read(path: Path) -> xr.Dataset:
                 return runs
             settings["group"] = group_of(path, groups, None)
         data = xr.open_dataset(path, decode_times=False, chunks="auto", **settings)
+        check_declared(path, data.nbytes, path.stat().st_size)
     except FileError:
         raise
     except Exception as error:  # readers raise nearly anything on files of others
