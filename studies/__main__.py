@@ -126,6 +126,12 @@ def gate(
     out: Annotated[Path, typer.Option(help="JSON of the results, written after each.")] = Path(
         "runs/headline.json"
     ),
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON of the results beside which they are printed; by default those that are committed."
+        ),
+    ] = None,
 ) -> None:
     """Compute the headline results at the present sources, beside the committed ones.
 
@@ -140,8 +146,9 @@ def gate(
     from studies import headline
 
     make_folder(out.parent)
-    found = headline.run(out, sets or ())
-    print(headline.page(found, headline.read(headline.COMMITTED)))
+    reference = against or headline.COMMITTED
+    found = headline.run(out, sets or (), reference)
+    print(headline.page(found, headline.read(reference)))
 
 
 def _chosen(name: str, argument: str, preset: str | None) -> runner.Study:

@@ -11,7 +11,7 @@ import json
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,15 +79,16 @@ def of_paper(name: str) -> Found:
     return {"error": float(error), "seconds": time.process_time() - began}
 
 
-def run(file: Path, names: Sequence[str] = ()) -> dict[str, Found]:
+def run(file: Path, names: Sequence[str] = (), against: Path = COMMITTED) -> dict[str, Found]:
     """Compute what a file does not have of the present sources, one result after another.
 
     Args:
         file: JSON of the results by title, which is written after each.
         names: titles that are computed, or parts of them; all by default.
+        against: JSON of the results beside which they are printed.
     """
     made_by = provenance()
-    known, committed = read(file), read(COMMITTED)
+    known, before = read(file), read(against)
     for title, compute in planned().items():
         if names and not any(name in title for name in names):
             continue
@@ -96,7 +97,7 @@ def run(file: Path, names: Sequence[str] = ()) -> dict[str, Found]:
             known = read(file) | {title: found}  # another process may have written meanwhile
             with atomic(file) as temporary:
                 temporary.write_text(json.dumps(known, indent=1, default=float) + "\n")
-        print(" | ".join(row(title, known[title], committed.get(title, {}))), flush=True)
+        print(" | ".join(row(title, known[title], before.get(title, {}))), flush=True)
     return known
 
 
@@ -131,7 +132,7 @@ def read(file: Path) -> dict[str, Found]:
         raise FileError(file, problem=f"is no JSON ({error})", fix="remove it") from error
 
 
-COLUMNS = ("", "error", "committed", "ratio", "claimed", "true / claimed", "inside", "CPU s", "was")
+COLUMNS = ("", "error", "before", "ratio", "claimed", "true / claimed", "inside", "CPU s", "was")
 
 
 def row(title: str, found: Mapping[str, object], before: Mapping[str, object]) -> list[str]:
@@ -143,16 +144,18 @@ def row(title: str, found: Mapping[str, object], before: Mapping[str, object]) -
     return [title, *map(_number, cells), *map(_whole, (found["seconds"], before.get("seconds")))]
 
 
-def page(found: Mapping[str, Found], committed: Mapping[str, Found]) -> str:
-    """Table of all results, and what they come to."""
+def page(found: Mapping[str, Found], before: Mapping[str, Found]) -> str:
+    """Table of all results beside those before, and what the sets that both have come to."""
     titles = [title for title in planned() if title in found]
-    rows = [row(title, found[title], committed.get(title, {})) for title in titles]
-    return table(rows, COLUMNS) + "\n" + table([summary(found), summary(committed)]) + "\n"
+    rows = [row(title, found[title], before.get(title, {})) for title in titles]
+    both = {title for title in titles if title in before}
+    sums = [{"": "now"} | summary(found, both), {"": "before"} | summary(before, both)]
+    return table(rows, COLUMNS) + "\n" + table(sums) + "\n"
 
 
-def summary(found: Mapping[str, Found]) -> dict[str, str]:
-    """What the results of the thirty sets come to."""
-    sets = [found[name] for name in EVERY if name in found]
+def summary(found: Mapping[str, Found], names: Collection[str] | None = None) -> dict[str, str]:
+    """What the results of the thirty sets come to, or of those of these names."""
+    sets = [found[name] for name in EVERY if name in (found if names is None else names)]
     made = [each for each in sets if "failed" not in each]
     errors = np.array([each["error"] for each in made], dtype=float)
     kept = np.maximum(errors[np.isfinite(errors)], FLOOR)
