@@ -179,8 +179,8 @@ def _loaded(
             data = _of_sealed(name, source, len(content))
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
-                _check_axes(name, data)
                 check_declared(name, data.nbytes, len(content))
+                _check_axes(name, data)
                 data.load()
     except FileError:
         raise
