@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.types import Array
+from romkit.hidden import HiddenContext
 from romkit.integrators import LearnedField
 from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
@@ -40,6 +41,7 @@ class Judged:
     held_out: bool = False
     period: float | None = None
     interpolated: InterpolatedRuns | None = None
+    hidden: HiddenContext | None = None
 
     @property
     def error(self) -> float:

@@ -15,6 +15,7 @@ import romkit.data as datasets
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data.context import contexts_of
+from romkit.hidden import wants_hidden, with_hidden_context
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
 from romkit.laws.folds import FOLDS
@@ -45,6 +46,7 @@ def learn(
     source: xr.Dataset | pd.DataFrame | FilePath | Sequence[FilePath],
     context: str | Sequence[str] | None = None,
     *,
+    group: str | None = None,
     held_out: Part | None = None,
     latent_dim: Count | None = None,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
@@ -71,6 +73,10 @@ def learn(
             with wildcards. Runs with times of their own are brought to common ones by
             `romkit.data.resampled`.
         context: names of the parameters in which runs differ; by default what the data declare.
+            "hidden", alone or among them, stands for parameters that nobody recorded:
+            `romkit.hidden_context` finds them, and `place` those of new runs.
+        group: name of the coordinate that tells which runs share hidden parameters; by default each
+            run has its own.
         held_out: share of the contexts, between others, that nothing is chosen by and nothing is
             fitted to: they judge the result in place of left-out runs. None by default.
         latent_dim: number of latents; by default chosen.
@@ -111,6 +117,13 @@ def learn(
         ('time', 'component')
     """
     began = time.process_time()
+    hidden = None
+    if wants_hidden(context):
+        source, hidden = with_hidden_context(source, context, group)
+        context = None  # the runs declare it now
+    elif group is not None:
+        fix = "give context='hidden', or leave group out"
+        raise InputError("group", expected="hidden parameters", got="none", fix=fix)
     data = described(source, context)
     if period is not None:
         warn_of_another(data, period)
@@ -145,6 +158,7 @@ def learn(
         seconds=time.process_time() - began,
         held_out=held_out is not None,
         period=period or chosen.model.spaces.period,
+        hidden=hidden,
     )
     if isinstance(chosen.trial.candidate, RunsCandidate):
         return _interpolated(model, chosen.trial.candidate, judged, held_out is not None)

@@ -22,6 +22,7 @@ from romkit.verbs.export import export as export_model
 from romkit.verbs.forecast import forecast as forecast_once
 
 if TYPE_CHECKING:
+    from romkit.hidden import PlacedRun
     from romkit.plotting.style import Figure
 
 
@@ -51,6 +52,8 @@ class Learned(Judged):
         period: of what drives the runs, given or taken; None where nothing does.
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
+        hidden: parameters that nobody recorded, with what places new runs; None where none was
+            asked for, and of a model that was loaded.
 
     Example:
         >>> import numpy as np
@@ -112,6 +115,18 @@ class Learned(Judged):
         if self.intervals is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
         return fields(self.intervals.forecast(**options))
+
+    def place(self, run: xr.Dataset) -> "PlacedRun":
+        """Find the hidden context of a new run: `context` of what is returned gives the parameters
+        that `forecast` takes, and `values` has intervals.
+
+        Raises:
+            InputError: a model without hidden parameters, or runs that cannot be placed.
+        """
+        if self.hidden is None:
+            fix = "learn(runs, context='hidden'); of a known context give it to forecast"
+            raise InputError("model", expected="hidden parameters", got="none", fix=fix)
+        return self.hidden.place(run)
 
     def of_law(self) -> "Learned":
         """The model with forecasts by its law: from any start, and for any time, with the errors of

@@ -176,6 +176,12 @@ def test_the_door_of_learn_adds_the_parameter():
     assert romkit.data.context_names(data) == door.names == ("hidden1",)
 
 
+def test_learn_refuses_groups_without_hidden_parameters():
+    with pytest.raises(InputError) as caught:
+        romkit.learn(oscillators(STIFFNESS), group="batch")
+    assert caught.value.argument == "group"
+
+
 def test_gauge_changes_no_law():
     draw = torch.Generator().manual_seed(0)
     normal = lambda *shape: torch.randn(*shape, generator=draw, dtype=torch.float64)  # noqa: E731
