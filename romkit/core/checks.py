@@ -140,6 +140,8 @@ def extra(argument: str, module: str, group: str) -> ModuleType:
 
 def shown(value: object) -> str:
     """Short description of a value, on one line."""
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{type(value).__name__} of shape {tuple(value.shape)} and {value.dtype}"
     if isinstance(value, type):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Natural, validated
+from romkit.core.errors import InputError
 from romkit.core.polynomials import chebyshev, total_degree
 from romkit.laws.libraries import CONSTANT, Library
 
@@ -91,6 +92,13 @@ class Chebyshev(Library):
         poles = self.poles
         if not poles:
             poles = (0.0,) * len(variables)
+        if len(poles) != len(variables):
+            raise InputError(
+                "poles",
+                expected=f"{len(variables)}, one of each variable of the polynomials",
+                got=len(poles),
+                fix="leave them out, or give as many",
+            )
         return list(zip(variables, poles, strict=True))
 
 

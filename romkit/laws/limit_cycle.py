@@ -1,5 +1,6 @@
 """Laws of motion that has settled on a closed orbit at each context, however sharp its corners."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -237,12 +238,13 @@ class LimitCycle(TrajectoryEstimator):
             InputError: fewer contexts than polynomials.
         """
         contexts = _starts_of(samples)
-        terms = torch.stack(library(context.on(contexts)(contexts)), dim=-1)
         number = _number_of(contexts)
-        if number < terms.shape[-1]:
-            expected = f"{terms.shape[-1]} contexts or more for degree {self.degree}"
+        # before they are made: of a high degree they fill the memory
+        needed = math.comb(library.degree + contexts.shape[-1], contexts.shape[-1])
+        if number < needed:
+            expected = f"{needed} contexts or more for degree {self.degree}"
             raise InputError("data", expected=expected, got=f"{number}", fix="lower the degree")
-        return terms
+        return torch.stack(library(context.on(contexts)(contexts)), dim=-1)
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:
         return None  # rates of the data, wrong at jumps, are not fitted

@@ -95,7 +95,8 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     S, _, T, _ = paths.states.shape
     longest = (T - 1) // segment
     if step is not None:
-        stride = max(1, round(step / paths.dt))
+        # a longer one is refused below, and may be too long for an integer
+        stride = max(1, round(min(step / paths.dt, T)))
         strides = torch.full((S,), stride)
     else:
         strides = _steps_per_motion(paths)

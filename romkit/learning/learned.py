@@ -83,6 +83,7 @@ class Learned(Judged):
         duration: Positive,
         dt: Positive,
         start: Finite = 0.0,
+        context: dict[str, object] | None = None,
         **options: object,
     ) -> xr.Dataset:
         """Forecast from a state, with an interval where there is a calibration: `lower` and `upper`
@@ -98,9 +99,11 @@ class Learned(Judged):
             dt: interval of the output.
             start: time of the first state since the rhythm began, for a model with a `period`, or
                 since the first sample of the runs, where they are interpolated.
+            context: parameters by name where one is called like an argument.
             **options: others of `romkit.forecast`: the context by name, and of runs with inputs
                 `control`, samples (time, input) or a function of time.
         """
+        options["context"] = context
         self._refuse_arguments_of_that_name(options)
         if self.interpolated is None and self.period is None:
             _refuse_start(start)

@@ -171,7 +171,8 @@ def pretrained() -> Names:
 def find(path: str | os.PathLike[str]) -> Path:
     """The file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
-    if (expanded(path) / LEARNED).is_file():
+    # false, without an error, for names that no file can have
+    if os.path.isfile(expanded(path) / LEARNED):
         fix = f"romkit.Learned.load({str(path)!r})"
         raise FileError(path, problem="is the folder of a learned model", fix=fix)
     if not _is_name(Path(path)):
@@ -192,7 +193,7 @@ def _is_name(path: Path) -> bool:
     """Whether a path can only be the name of a projection that ships with romkit."""
     if len(path.parts) != 1 or path.suffix:
         return False
-    return not path.is_file()
+    return not os.path.isfile(path)
 
 
 def packed(projection: Projection) -> tuple[Header, Tensors]:

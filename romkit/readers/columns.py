@@ -56,6 +56,13 @@ def without_row_numbers(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the table without a first column that nobody named and that counts the rows, as R and
     pandas write it, and a sentence where there was one.
     """
+    if table.empty:
+        raise InputError(
+            "data",
+            expected="a table with rows and columns",
+            got=f"one of {table.shape[0]} rows and {table.shape[1]} columns",
+            fix="check what was selected from it",
+        )
     first = str(table.columns[0])
     if first not in ("", "Unnamed: 0"):
         return table, []
