@@ -25,7 +25,7 @@ def test_rivals_forecast_a_linear_system_whose_frequency_is_linear_in_the_parame
 
 
 def test_a_small_set_goes_from_data_to_the_page():
-    quick = {"members": 0, "seconds": 0.2, "latent_dim": 2, "kinds": ["polynomial"]}
+    quick = {"seconds": 0.2, "latent_dim": 2, "kinds": ["polynomial"]}
     found = learned("Stuart-Landau field", runs=5, **quick)
     assert np.isfinite(found["romkit"]).all()
     text = page(
