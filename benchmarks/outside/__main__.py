@@ -34,8 +34,8 @@ BOARDS: dict[str, Callable[[], dict]] = {
 
 
 def commit() -> str:
-    """Short name of the commit that is measured."""
-    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    """Short name of the last commit that changed the package."""
+    command = ["git", "log", "-1", "--format=%h", "--abbrev=8", "--", "../../romkit"]
     return subprocess.run(command, capture_output=True, text=True, cwd=HERE).stdout.strip()
 
 

@@ -108,12 +108,9 @@ def _task_of(label: str) -> str:
 
 
 def mean_score(rows: dict[str, dict]) -> str:
-    """Mean of the twelve scores; with how many there are, where these are fewer."""
+    """Mean of the twelve scores, where there are all."""
     means = [np.mean(values) for label in SCORES if (values := score(rows, label))]
-    if not means:
-        return "-"
-    part = "" if len(means) == len(SCORES) else f" ({len(means)} of 12)"
-    return f"{np.mean(means):.1f}{part}"
+    return f"{np.mean(means):.1f}" if len(means) == len(SCORES) else "-"
 
 
 def errors(rows: dict[str, dict]) -> str:
@@ -134,19 +131,19 @@ def percent(rows: dict[str, dict]) -> str:
 
 
 def wins(results: Results, column: str) -> str:
-    """On how many systems of dysts romkit's forecasts are valid for longer than pysindy's, or as
-    long where both are until their end.
+    """On how many systems of dysts romkit's forecasts are valid for longer than pysindy's, and on
+    how many for as long.
     """
     ours_, theirs = results.rows("dysts", column), results.beside("dysts")
-    ahead, known = 0, 0
+    ahead, equal, known = 0, 0, 0
     for name, row in ours_.items():
         if name not in theirs or not row:
             continue
         known += 1
         own, other = (each.get("valid", 0.0) for each in (row[ours.NAME], theirs[name]["pysindy"]))
-        most = theirs[name]["pysindy"].get("most", np.inf)
-        ahead += own > other or own >= 0.99 * most
-    return f"{ahead} of {known}" if known else "-"
+        ahead += own > other
+        equal += own == other
+    return f"{ahead} of {known}, as long on {equal}" if known else "-"
 
 
 def overview(results: Results) -> str:
@@ -246,6 +243,8 @@ def draw(found: dict) -> Figure:
     results, rows, means = Results(found), {}, {}
     for method, tasks in results.each("Lorenz").items():
         values = [np.mean(each) for label in SCORES if (each := score(tasks, label))]
+        if len(values) < len(SCORES):
+            continue
         rows[method] = {"lacking": np.maximum(100 - np.array(values), 1e-3)}
         means[method] = np.mean(values)
     best = max(means, key=means.get)
@@ -256,10 +255,6 @@ def draw(found: dict) -> Figure:
 def page(found: dict) -> str:
     """Text of the page."""
     results = Results(found)
-    draws = {}
-    for board in ("Lorenz", "KS"):
-        rows = results.rows(board, "now") or results.rows(board, "before")
-        draws[board] = len({task.split("seed ")[-1] for task, row in rows.items() if row})
     parts = [scores(results, board) for board in ("Lorenz", "KS") if results.each(board)]
     parts += [systems(results)] if results.each("dysts") else []
     return filled(
@@ -269,7 +264,5 @@ def page(found: dict) -> str:
         before=results.commits("before"),
         now=results.commits("now"),
         overview=overview(results),
-        seeds=draws["Lorenz"],
-        fields=draws["KS"],
         sections="\n\n".join([*parts, times(results)]),
     )
