@@ -1,0 +1,1 @@
+"""CPU seconds of every public verb beside those of an earlier commit."""
