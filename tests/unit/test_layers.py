@@ -14,7 +14,7 @@ import romkit
 ROOT = Path(romkit.__file__).parent
 FLOORS = (
     {"core"},
-    {"numerics"},
+    {"numerics", "select"},
     {"engine", "data"},
     {"solvers", "bases"},
     {"projections"},
@@ -22,7 +22,7 @@ FLOORS = (
     {"systems", "metrics"},
     {"certificates", "integrators"},
     {"laws"},
-    {"training", "testing"},
+    {"training", "testing", "hidden"},
     {"models"},
     {"tasks"},
     {"verbs"},
