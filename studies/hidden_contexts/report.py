@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from romkit.plotting.style import Figure, panels
-from studies.report import table
+from romkit.plotting.style import Figure
+from studies.report import panels, table
 from studies.runner import Study
 
 LOTS = ("Families by lot", "Families by lot, 2 % noise")
