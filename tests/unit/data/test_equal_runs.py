@@ -77,4 +77,4 @@ def test_doors_tell(door):
         return
     data = turning(applied, context={"speed": speed})
     with pytest.warns(DataWarning, match="runs 1 and 3 are equal"):
-        romkit.learn(data, members=0, seconds=1, kinds=["sindy"])
+        romkit.learn(data, seconds=1, kinds=["sindy"])
