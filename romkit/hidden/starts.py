@@ -92,7 +92,7 @@ class OwnLaws:
         terms = ContextTerms(known.shape[1], 1, bend)
         points = (weights - weights.mean(0)) @ self._root
         U, _, _ = torch.linalg.svd(points, full_matrices=False)
-        best = None
+        best: tuple[float, Tensor, Tensor] | None = None
         for places in (U[:, :1], along_points(points)):
             hidden = (places - places.mean(0)) / divisor(places.std(0, correction=0))
             design = terms(torch.cat([known, hidden], -1))
@@ -100,6 +100,7 @@ class OwnLaws:
             error = float(((weights - design @ theta) @ self._root).square().sum())
             if best is None or error < best[0]:
                 best = error, theta, hidden
+        assert best is not None  # one of both places
         _, theta, hidden = best
         return self._family(terms, theta, known, hidden)
 

@@ -5,6 +5,7 @@ or too slow, so that phases drift without bound. One factor s(c) of the latent f
 timing of training runs, removes that drift.
 """
 
+from typing import cast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -116,7 +117,7 @@ class Speed:
             cost = speed.error * gain ** len(cuts)
             if best is None or cost < smallest:
                 best, smallest = speed, cost
-        return best
+        return cast("Speed", best)
 
     @classmethod
     def _cut(cls, c: Array, s: Array, cuts: tuple[int, ...]) -> "Speed":
@@ -236,8 +237,8 @@ def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
     scale = np.where(high > low, (high - low) / 2, 1.0)
     d = (c - shift) / scale  # (C, p)
     values = torch.from_numpy(s)
-    one_by_one = [[run] for run in range(len(s))]
-    best = None
+    one_by_one = [torch.tensor([run]) for run in range(len(s))]
+    best: tuple[Piece, Array] | None = None
     smallest = np.inf
     for degree in DEGREES:
         exponents = total_degree(c.shape[1], degree)
@@ -252,4 +253,4 @@ def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
             of_shift, of_scale, of_terms = [tuple(values.tolist()) for values in numbers]
             best = Piece(of_shift, of_scale, tuple(exponents), of_terms), errors
             smallest = square
-    return best
+    return cast("tuple[Piece, Array]", best)  # a constant is always determined

@@ -71,8 +71,8 @@ def check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
     """Raise InputError where a law has another order of the context, or rows were chosen behind
     another basis.
     """
-    names = dynamics.context_names
-    expected = projection.frame.context_names
+    names: Names = dynamics.context_names
+    expected: Names = projection.frame.context_names
     if reordered(names, expected):
         raise InputError(
             "dynamics",

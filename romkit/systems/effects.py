@@ -270,7 +270,7 @@ def _error_where_fastest(
 
 
 def _stepped(
-    solver: RK4, halved: RK4, field: Callable, x: Tensor, t: Tensor, h: float
+    solver: RK4, halved: RK4, field: Callable[..., Tensor], x: Tensor, t: Tensor, h: float
 ) -> tuple[Tensor, Tensor]:
     """States (C, d) after a step, and after two of half its length."""
     step = torch.stack([t, t + h]).double()
