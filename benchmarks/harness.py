@@ -34,7 +34,7 @@ class Disagreement(AssertionError):
 
 
 def preset(name: str, which: str) -> Config:
-    """Size of a benchmark, "full" or "smoke": a table of its presets.toml."""
+    """Return size of a benchmark, "full" or "smoke": a table of its presets.toml."""
     return tomllib.loads((HERE / name / "presets.toml").read_text(encoding="utf-8"))[which]
 
 
@@ -121,7 +121,9 @@ def timed(work: Callable[[], object], device: str = "cpu") -> tuple[float, float
 def in_turns(
     contestants: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu"
 ) -> Times:
-    """Times of all contestants in rounds, so that other load of the machine meets all of them."""
+    """Return times of all contestants in rounds, so that other load of the machine meets all of
+    them.
+    """
     rounds = [
         {name: timed(run, device) for name, run in contestants.items()} for _ in range(repeats)
     ]
@@ -182,7 +184,7 @@ def copy_rate(numbers: int, like: Tensor, repeats: int) -> float:
 
 
 def close(what: str, found: Tensor, expected: Tensor, tolerance: float) -> float:
-    """Largest difference, relative to the largest entry.
+    """Return largest difference, relative to the largest entry.
 
     Raises:
         Disagreement: it exceeds the tolerance.

@@ -31,8 +31,8 @@ class Problem(NamedTuple):
     models: Sequence[NcAE]
 
     def objective(self, penalty_weight: float) -> tuple[Objective, FlatParameters]:
-        """Loss of the recipe, with this penalty, on a fresh stack of the models, and its parameters
-        theta (S, P).
+        """Return loss of the recipe, with this penalty, on a fresh stack of the models, and its
+        parameters theta (S, P).
         """
         stacked = stack(self.models)
         loss = self.plan.with_settings({"penalty_weight": penalty_weight}).loss

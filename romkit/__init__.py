@@ -24,7 +24,7 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def _homes() -> dict[str, str]:
-    """Module of each public name, as the stub beside this file imports it.
+    """Return module of each public name, as the stub beside this file imports it.
 
     Type checkers read the same stub, so that there is one list of names.
     """

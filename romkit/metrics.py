@@ -162,7 +162,7 @@ def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
 
 @validated
 def idempotency_error(P: Operator, x: Tensor, *, steps: Count = 1) -> Tensor:
-    """(steps, ...) norms ‖Pᵏ⁺¹(x) - Pᵏ(x)‖, k = 1 ... steps, of states x (..., n).
+    """Return (steps, ...) norms ‖Pᵏ⁺¹(x) - Pᵏ(x)‖, k = 1 ... steps, of states x (..., n).
 
     Source: Adriaens et al. (2026), section 4.3.
 

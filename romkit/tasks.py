@@ -197,7 +197,7 @@ class Executor:
 
     @classmethod
     def local(cls, workers: int | None = None) -> "Executor":
-        """Processes of this machine."""
+        """Return processes of this machine."""
         return cls("local", workers)
 
     def submit(self, task: Task, file: Path, leash: Path) -> "_Here | _Running":
@@ -242,7 +242,7 @@ def _environment() -> list[str]:
 
 
 def _local_job(task: Task, file: Path, leash: Path, logs: Path) -> "submitit.Job":
-    """A process of this machine."""
+    """Return a process of this machine."""
     import submitit
 
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # submitit would hide all
@@ -272,7 +272,7 @@ def _earlier_job(logs: Path) -> "submitit.Job | None":
 
 
 def _slurm_job(task: Task, file: Path, logs: Path) -> "submitit.Job":
-    """A new job of Slurm."""
+    """Return a new job of Slurm."""
     import submitit
 
     executor = submitit.SlurmExecutor(logs, max_num_timeout=0)
@@ -344,7 +344,7 @@ Work = dict[str, tuple[Task, Path]]
 
 
 def _chosen(tasks: Iterable[Task], only: str) -> list[Task]:
-    """Each task once, of those whose name contains a text."""
+    """Return each task once, of those whose name contains a text."""
     by_key = {task.key: task for task in tasks}
     unique = list(by_key.values())
     _check_names(unique)
@@ -379,7 +379,7 @@ def _check_names(tasks: Iterable[Task]) -> None:
 
 
 def _split(work: Work, known: Mapping[str, str]) -> tuple[Work, Sweep]:
-    """The work to do, and a sweep that has skipped what is complete."""
+    """Return the work to do, and a sweep that has skipped what is complete."""
     todo, sweep = {}, Sweep()
     for name, (task, file) in work.items():
         if known.get(name) == task.key or is_complete(task, file):
@@ -449,7 +449,7 @@ def _enter_end(sweep: Sweep, task: Task, file: Path, problem: str | None) -> Non
 
 
 def is_complete(task: Task, file: Path) -> bool:
-    """Whether the result exists, is undamaged, and is of this very task."""
+    """Tell whether the result exists, is undamaged, and is of this very task."""
     try:
         return open_dataset(file).attrs.get("key") == task.key
     except FileError:
@@ -549,8 +549,8 @@ class _Running:
         shutil.rmtree(self.job.paths.folder, ignore_errors=True)
 
     def has_ended(self) -> bool:
-        """Whether the job has ended. Slurm is asked by squeue: not every cluster keeps the accounts
-        submitit reads.
+        """Tell whether the job has ended. Slurm is asked by squeue: not every cluster keeps the
+        accounts submitit reads.
         """
         if self.cluster != "slurm":
             return self.job.done()

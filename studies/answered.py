@@ -17,7 +17,7 @@ PUBLISHED = {"cae": 0.049, "ncae-bias": 0.015, "ncae-slope": 0.018, "ncae": 0.01
 
 
 def accuracy(found: dict) -> Figure:
-    """Position errors of ten seeds."""
+    """Return position errors of ten seeds."""
     rows = {}
     for method in PUBLISHED:
         for system in ("lorenz96", "pendulum"):
@@ -33,7 +33,7 @@ def accuracy(found: dict) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def limit_cycle(found: dict) -> Figure:
-    """Valid times of the chosen equations and of the first attempt."""
+    """Return valid times of the chosen equations and of the first attempt."""
     figure, [[axis]] = panels(1, 1, (7, 3))
     labels = {
         "wave number 8": "wave number 8",
@@ -52,7 +52,7 @@ def limit_cycle(found: dict) -> Figure:
 
 
 def own_data(found: dict) -> Figure:
-    """Forecast errors of romkit and of other packages on the pulses."""
+    """Return forecast errors of romkit and of other packages on the pulses."""
     rows = {}
     for data in ("pulses", "noisy-pulses"):
         ours = found[data].get("errors_against_clean", {}).get("forecast_median_to_40")

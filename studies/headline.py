@@ -43,7 +43,7 @@ Found = dict[str, object]
 
 
 def planned() -> dict[str, Callable[[], Found]]:
-    """All results, by title, in the order in which they are computed."""
+    """Return all results, by title, in the order in which they are computed."""
     work = {name: lambda name=name: of_set(name) for name in EVERY}
     for runs in ("ten runs", "five runs"):
         work[f"wake, {runs}"] = lambda runs=runs: of_wake(runs)
@@ -51,7 +51,7 @@ def planned() -> dict[str, Callable[[], Found]]:
 
 
 def of_set(name: str) -> Found:
-    """Errors, claims and bars of `romkit.learn` on a set of the first afternoon."""
+    """Return errors, claims and bars of `romkit.learn` on a set of the first afternoon."""
     found = learned(name, runs=10, seconds=SECONDS)
     return found | {"error": float(np.mean(found["romkit"]))}
 
@@ -71,7 +71,7 @@ def of_wake(runs: str) -> Found:
 
 
 def of_paper(name: str) -> Found:
-    """Position error of a training of the paper's smoke preset, mean over seeds."""
+    """Return position error of a training of the paper's smoke preset, mean over seeds."""
     (task,) = (task for task in Study("paper").tasks("smoke") if task.name == name)
     began = time.process_time()
     made = task.run()
@@ -102,7 +102,7 @@ def run(file: Path, names: Sequence[str] = (), against: Path = COMMITTED) -> dic
 
 
 def _computed(compute: Callable[[], Found]) -> Found:
-    """A result on one thread; of one that fails, its last line."""
+    """Return a result on one thread; of one that fails, its last line."""
     try:
         with _quiet(), one_thread(), threadpoolctl.threadpool_limits(1):
             return compute()
@@ -119,7 +119,7 @@ def _quiet() -> Iterator[None]:
 
 
 def read(file: Path) -> dict[str, Found]:
-    """Results of a file by title; none where there is no file.
+    """Return results of a file by title; none where there is no file.
 
     Raises:
         FileError: a file that is no JSON.
@@ -136,7 +136,7 @@ COLUMNS = ("", "error", "before", "ratio", "claimed", "true / claimed", "inside"
 
 
 def row(title: str, found: Mapping[str, object], before: Mapping[str, object]) -> list[str]:
-    """Cells of a result beside the committed one."""
+    """Return cells of a result beside the committed one."""
     if "failed" in found:
         return [title, str(found["failed"]), *("" for _ in COLUMNS[2:])]
     pair = (found.get("error"), before.get("error"))
@@ -145,7 +145,7 @@ def row(title: str, found: Mapping[str, object], before: Mapping[str, object]) -
 
 
 def page(found: Mapping[str, Found], before: Mapping[str, Found]) -> str:
-    """Table of all results beside those before, and what the sets that both have come to."""
+    """Return table of all results beside those before, and what the sets that both have come to."""
     titles = [title for title in planned() if title in found]
     rows = [row(title, found[title], before.get(title, {})) for title in titles]
     both = {title for title in titles if title in before}
@@ -154,7 +154,7 @@ def page(found: Mapping[str, Found], before: Mapping[str, Found]) -> str:
 
 
 def summary(found: Mapping[str, Found], names: Collection[str] | None = None) -> dict[str, str]:
-    """What the results of the thirty sets come to, or of those of these names."""
+    """Return what the results of the thirty sets come to, or of those of these names."""
     sets = [found[name] for name in EVERY if name in (found if names is None else names)]
     made = [each for each in sets if "failed" not in each]
     errors = np.array([each["error"] for each in made], dtype=float)
@@ -175,14 +175,14 @@ def summary(found: Mapping[str, Found], names: Collection[str] | None = None) ->
 
 
 def ratio(error: float | None, before: float | None) -> float | None:
-    """Error over the committed one; both at least `FLOOR`."""
+    """Return error over the committed one; both at least `FLOOR`."""
     if error is None or before is None:
         return None
     return max(error, FLOOR) / max(before, FLOOR)
 
 
 def honesty(found: Mapping[str, object]) -> float | None:
-    """Error of the forecasts over the claimed one, both in the measure of the claim."""
+    """Return error of the forecasts over the claimed one, both in the measure of the claim."""
     return ratio(found.get("true"), found.get("claimed"))
 
 

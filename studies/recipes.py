@@ -14,13 +14,13 @@ from studies.runner import Settings
 
 
 def make_system(name: str, parameters: Settings) -> System:
-    """System with these parameters."""
+    """Return system with these parameters."""
     return SYSTEMS[name](**dict(parameters))
 
 
 def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:
-    """The whole recipe and all sizes of `romkit.fit(method, data of system, **settings)`, as plain
-    JSON.
+    """Return the whole recipe and all sizes of `romkit.fit(method, data of system, **settings)`, as
+    plain JSON.
 
     Raises:
         InputError: settings that `romkit.fit` would refuse.

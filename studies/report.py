@@ -57,7 +57,7 @@ def table(rows: Sequence[Row], columns: Iterable[str] = (), caption: str = "") -
 
 
 def filled(template: Path, **values: object) -> str:
-    """Text of a page from its template, whose fields are in the syntax of `str.format`."""
+    """Return text of a page from its template, whose fields are in the syntax of `str.format`."""
     return template.read_text(encoding="utf-8").format_map(values)
 
 
@@ -69,7 +69,7 @@ def write_text(path: str | os.PathLike, text: str) -> Path:
 
 
 def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
-    """Figure of `rows` x `columns` panels, `size` inches in all."""
+    """Return figure of `rows` x `columns` panels, `size` inches in all."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained", dpi=110)
         return figure, figure.subplots(rows, columns, squeeze=False).tolist()
@@ -77,8 +77,8 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
 
 @matplotlib.rc_context(STYLE)
 def dots(values: Mapping[str, Mapping[str, object]], label: str, finding: str) -> Figure:
-    """Figure with a row for each contestant and a dot for each of its numbers, on a logarithmic
-    axis.
+    """Return figure with a row for each contestant and a dot for each of its numbers, on a
+    logarithmic axis.
 
     Args:
         values: a number or several by contestant, then by series; numbers that are not finite are

@@ -162,15 +162,15 @@ def discover() -> dict[str, Study]:
 
 
 def frozen(value: object) -> object:
-    """Tables of TOML as `Settings` and lists as tuples, within one another too."""
+    """Return tables of TOML as `Settings` and lists as tuples, within one another too."""
     if isinstance(value, Mapping):
         return tuple((name, frozen(item)) for name, item in value.items())
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def read(folder: Path) -> list[xr.Dataset]:
-    """Results of a sweep in the order of their names: those in its folder, and the others from its
-    archive.
+    """Return results of a sweep in the order of their names: those in its folder, and the others
+    from its archive.
 
     Each has the attributes `task` and, as JSON, `record`.
 
@@ -194,7 +194,7 @@ def numbers(folder: Path) -> dict[str, dict[str, object]]:
 
 
 def archived_keys(folder: Path) -> dict[str, str]:
-    """Keys of the results in the archive of a folder, by task.
+    """Return keys of the results in the archive of a folder, by task.
 
     Raises:
         FileError: the archive is damaged.
@@ -280,12 +280,12 @@ def _archive_of(folder: Path, suffix: str = ".nc") -> Path:
 
 
 def _stored(archive: Path) -> dict[str, dict[str, object]]:
-    """Numbers of an archive by title; nothing if there is none."""
+    """Return numbers of an archive by title; nothing if there is none."""
     return json.loads(archive.read_text(encoding="utf-8")) if archive.exists() else {}
 
 
 def _loose(folder: Path) -> dict[str, xr.Dataset]:
-    """Results that have a file each."""
+    """Return results that have a file each."""
     found = {}
     for file in sorted(folder.glob("*.nc")):
         found[file.stem], record = open_dataset(file), file.with_suffix(".json")
@@ -309,7 +309,7 @@ def _write(datasets: Mapping[str, xr.Dataset], archive: Path, attrs: Mapping[str
 
 
 def _archived(archive: Path) -> tuple[dict[str, xr.Dataset], dict[str, str]]:
-    """Datasets of an archive, and its own attributes; nothing if there is none."""
+    """Return datasets of an archive, and its own attributes; nothing if there is none."""
     if not archive.exists():
         return {}, {}
     with _opened(archive) as file:

@@ -10,7 +10,7 @@ from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     text = filled(
         Path(__file__).with_name("page.template"),
         **found,
@@ -25,7 +25,7 @@ def page(found: Result) -> str:
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Errors of singular values of each contestant, by the size of the data."""
+    """Return errors of singular values of each contestant, by the size of the data."""
     errors, worst = {}, {}
     for run in found["runs"]:
         series = f"{run['gigabytes']:.3g} GB, n = {run['n']}"

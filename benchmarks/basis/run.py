@@ -25,8 +25,8 @@ LIMIT = "3GB"
 
 @functools.lru_cache(maxsize=1)
 def block(rows: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A block (rows, n) without mean and its singular values, which fall by a fifth each, down to
-    noise of 1e-6.
+    """Return a block (rows, n) without mean and its singular values, which fall by a fifth each,
+    down to noise of 1e-6.
     """
     rng, size = np.random.default_rng(0), min(rows, n, 126) - 1
     left = rng.standard_normal((rows, size))
@@ -45,7 +45,7 @@ def chunk(number: np.ndarray, rows: int, n: int) -> np.ndarray:
 
 
 def scale(number: float | np.ndarray) -> float | np.ndarray:
-    """Factor of the block in the chunk of this number."""
+    """Return factor of the block in the chunk of this number."""
     return 1 + 0.5 * np.sin(number)
 
 
@@ -90,7 +90,7 @@ CONTESTANTS: dict[str, Callable[[da.Array, int], np.ndarray]] = {
 
 
 def peak() -> float:
-    """Largest memory of this process so far, in GB."""
+    """Return largest memory of this process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 

@@ -9,7 +9,7 @@ from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     text = filled(
         Path(__file__).with_name("page.template"),
         **found,
@@ -30,7 +30,7 @@ def page(found: Result) -> str:
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Times of each certificate."""
+    """Return times of each certificate."""
     times = {
         f"{case['model']}, radius {case['radius']}": {"cpu": case["cpu_s"]}
         for case in found["cases"]

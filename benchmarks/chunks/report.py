@@ -10,7 +10,7 @@ from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     text = filled(
         Path(__file__).with_name("page.template"),
         **found,

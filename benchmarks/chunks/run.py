@@ -34,7 +34,7 @@ def modes(n: int, count: int) -> np.ndarray:
 
 
 def chunk(number: np.ndarray, rows: int, n: int, pairs: int, rate: bool) -> np.ndarray:
-    """States or velocities (1, rows, n) of the chunk of this number (1, 1, 1)."""
+    """Return states or velocities (1, rows, n) of the chunk of this number (1, 1, 1)."""
     t, w = STEP * (number.item() * rows + np.arange(rows))[:, None], 1 + 0.3 * np.arange(pairs)
     parts = [-w * np.sin(w * t), w * np.cos(w * t)] if rate else [np.cos(w * t), np.sin(w * t)]
     made = np.concatenate(parts, axis=1) * np.tile(0.7 ** np.arange(pairs), 2) @ modes(n, 2 * pairs)
@@ -42,7 +42,7 @@ def chunk(number: np.ndarray, rows: int, n: int, pairs: int, rate: bool) -> np.n
 
 
 def oscillations(case: SimpleNamespace) -> xr.Dataset:
-    """States and velocities (1, times, n) in chunks of `rows` snapshots and `components`."""
+    """Return states and velocities (1, times, n) in chunks of `rows` snapshots and `components`."""
     count = max(2, round(case.gigabytes * 1e9 / (8 * case.rows * case.n)))
     numbers = da.arange(count, chunks=1).reshape(1, count, 1).astype(float)
     sizes = {
@@ -60,18 +60,18 @@ def oscillations(case: SimpleNamespace) -> xr.Dataset:
 
 
 def by_projection(data: xr.Dataset, projection: romkit.projections.Projection) -> float:
-    """Largest error of P(x), relative to the largest state."""
+    """Return largest error of P(x), relative to the largest state."""
     error = abs(projection(data)(data).state - data.state).max() / abs(data.state).max()
     return float(error.compute())
 
 
 def by_rollout(data: xr.Dataset, model: Model) -> float:
-    """Largest NRMSE of a rollout, whose decoded states are never whole."""
+    """Return largest NRMSE of a rollout, whose decoded states are never whole."""
     return float(romkit.rollout(data[["state"]], model[0], dynamics=model[1]).nrmse.max())
 
 
 def by_fit(data: xr.Dataset, rank: int) -> float:
-    """Largest error of P(x) of a projection that is fitted behind a basis."""
+    """Return largest error of P(x) of a projection that is fitted behind a basis."""
     settings = {"epochs": 1, "engine": "torch", "verbose": False}
     return by_projection(data, romkit.fit("cae", data, latent_dim=rank, basis=rank, **settings))
 
@@ -118,7 +118,7 @@ def measured(verb: str, case: SimpleNamespace, folder: Path) -> Result:
 
 
 def peak() -> float:
-    """Largest memory of this process so far, in GB."""
+    """Return largest memory of this process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 

@@ -10,14 +10,14 @@ from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     given = found | {"used": used(found, "torch"), "compilers": ", ".join(found["compilers"])}
     text = filled(Path(__file__).with_name("page.template"), **given)
     return text + "".join(map(_case, found["cases"]))
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Times of a step of each contestant and model."""
+    """Return times of a step of each contestant and model."""
     times = {}
     for case in found["cases"]:
         for name, result in case["contestants"].items():

@@ -65,7 +65,7 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
 
 
 def make_models() -> dict[str, AtContexts]:
-    """The NcAE, the flow, POD-Galerkin and a law of SINDy on modes."""
+    """Return the NcAE, the flow, POD-Galerkin and a law of SINDy on modes."""
     system = Lorenz96(transient=20.0)
     orbit = system.dataset(F=[3.14, 3.15, 3.18], duration=10)
     plane = romkit.fit("pod", orbit, latent_dim=2)

@@ -13,7 +13,7 @@ QUICK = "Adam, cosine"
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     config, tables = found["config"], []
     for system, results in found["systems"].items():
         paper, quick = found["paper"][system], results[QUICK]

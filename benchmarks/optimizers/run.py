@@ -257,7 +257,9 @@ def measure_contestant(
 
 
 def choose(trials: dict[float, Sequence[float]]) -> float:
-    """Smallest rate with losses within `MARGIN` of the best: short runs are kind to large rates."""
+    """Return smallest rate with losses within `MARGIN` of the best: short runs are kind to large
+    rates.
+    """
     means = {
         rate: math.prod(losses) ** (1 / len(losses))
         if all(map(math.isfinite, losses))

@@ -40,7 +40,7 @@ def commit() -> str:
 
 
 def outcome(work: Callable[[], dict[str, float]]) -> dict[str, object]:
-    """Numbers of a method, or why it has none."""
+    """Return numbers of a method, or why it has none."""
     began = time.process_time()
     try:
         found = work()

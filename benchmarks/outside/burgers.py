@@ -19,7 +19,7 @@ HEIGHTS, WIDTHS = np.linspace(0.7, 0.9, 5), np.linspace(0.9, 1.1, 5)
 
 
 def one_dimension(a: float, w: float, points: int = 1001, steps: int = 1000) -> np.ndarray:
-    """Samples (101, points) of a run; the left end wraps round, where nothing arrives."""
+    """Return samples (101, points) of a run; the left end wraps round, where nothing arrives."""
     x = np.linspace(-3, 3, points)
     ratio = (1.0 / steps) / (x[1] - x[0])
     u = a * np.exp(-(x**2) / (2 * w**2))
@@ -41,8 +41,8 @@ def one_dimension(a: float, w: float, points: int = 1001, steps: int = 1000) -> 
 
 
 def two_dimensions(a: float, w: float, points: int = 40, steps: int = 2000) -> np.ndarray:
-    """Samples (101, 2 points²) of velocities u = v to t = 2 on [-3, 3]²; explicit steps, upwind
-    differences, viscosity 1 / 10 000, zero at the boundary.
+    """Return samples (101, 2 points²) of velocities u = v to t = 2 on [-3, 3]²; explicit steps,
+    upwind differences, viscosity 1 / 10 000, zero at the boundary.
     """
     x = np.linspace(-3, 3, points)
     dx, dt = x[1] - x[0], 2.0 / steps
@@ -72,7 +72,7 @@ SOLVERS = {"Burgers 1D": (one_dimension, 0.01), "Burgers 2D": (two_dimensions, 0
 
 @cache
 def runs(name: str, between: bool) -> tuple[np.ndarray, np.ndarray]:
-    """States (C, T, n) and parameters (C, 2): 25 runs on a grid, or the 16 between them."""
+    """Return states (C, T, n) and parameters (C, 2): 25 runs on a grid, or the 16 between them."""
     solve, _ = SOLVERS[name]
     heights, widths = HEIGHTS, WIDTHS
     if between:
@@ -82,7 +82,7 @@ def runs(name: str, between: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors(name: str) -> dict[str, float]:
-    """Largest and median relative error [%] of the tests: of each the largest over time."""
+    """Return largest and median relative error [%] of the tests: of each the largest over time."""
     states, parameters = runs(name, between=False)
     _, interval = SOLVERS[name]
     data = ours.dataset(states, interval, dict(zip(("a", "w"), parameters.T, strict=True)))

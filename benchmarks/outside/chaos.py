@@ -46,7 +46,7 @@ class Chaos(NamedTuple):
 
 @cache
 def drawn() -> list[str]:
-    """Names of the systems: autonomous flows of at most ten components, without delays."""
+    """Return names of the systems: autonomous flows of at most ten components, without delays."""
     flows = _flows()
     names = sorted(name for name, thing in vars(flows).items() if isinstance(thing, type))
     known = []
@@ -71,7 +71,7 @@ def _flows() -> object:
 
 @cache
 def solved(name: str) -> Chaos:
-    """Runs of a system: of one of 40 periods, and of five that start later on it."""
+    """Return runs of a system: of one of 40 periods, and of five that start later on it."""
     model = getattr(_flows(), name)()
     interval = model.period / PER_PERIOD
     number, ahead = PERIODS * PER_PERIOD, LONGEST * PER_PERIOD

@@ -55,7 +55,7 @@ def _relative(truth: np.ndarray, path: np.ndarray) -> float:
 
 
 def histograms(truth: np.ndarray, path: np.ndarray, last: int = 500, bins: int = 41) -> float:
-    """Difference of the histograms of each component over the last samples."""
+    """Return difference of the histograms of each component over the last samples."""
     path = np.nan_to_num(path, posinf=0.0, neginf=0.0)
     shares = []
     for a, b in zip(truth[-last:].T, path[-last:].T, strict=True):
@@ -66,7 +66,7 @@ def histograms(truth: np.ndarray, path: np.ndarray, last: int = 500, bins: int =
 
 
 def spectrum(truth: np.ndarray, path: np.ndarray, last: int = 20, modes: int = 100) -> float:
-    """Difference of the power of the first wave numbers over the last samples."""
+    """Return difference of the power of the first wave numbers over the last samples."""
     path = np.nan_to_num(path, posinf=0.0, neginf=0.0)
     power = [
         (np.abs(np.fft.rfft(values[-last:], axis=1)) ** 2).mean(0)[:modes]
@@ -77,7 +77,7 @@ def spectrum(truth: np.ndarray, path: np.ndarray, last: int = 20, modes: int = 1
 
 
 def lorenz(number: int, rho: float, draw: np.random.Generator) -> np.ndarray:
-    """Samples (number, 3) on the attractor, every 0.05."""
+    """Return samples (number, 3) on the attractor, every 0.05."""
 
     def rate(t, s):
         x, y, z = s
@@ -90,8 +90,8 @@ def lorenz(number: int, rho: float, draw: np.random.Generator) -> np.ndarray:
 
 
 def kuramoto_sivashinsky(number: int, mu: float, draw: np.random.Generator) -> np.ndarray:
-    """Samples (number, 1024) on the attractor, every 0.025: u_t = -u u_x - u_xx - μ u_xxxx on a
-    ring of length 32 π.
+    """Return samples (number, 1024) on the attractor, every 0.025: u_t = -u u_x - u_xx - μ u_xxxx
+    on a ring of length 32 π.
 
     Solved in 256 points by exponential time differencing (Kassam & Trefethen 2005), and
     interpolated by the Fourier series.
@@ -171,14 +171,14 @@ SYSTEMS = {
 
 @cache
 def clean(name: str, seed: int, number: int) -> np.ndarray:
-    """A run at the middle value, with the samples that follow it."""
+    """Return a run at the middle value, with the samples that follow it."""
     system = SYSTEMS[name]
     return system.samples(number + AHEAD, system.known[1], system.draw(seed, 1))
 
 
 @cache
 def at_other(name: str, seed: int, value: float) -> np.ndarray:
-    """A short run at another value, with the samples that follow it."""
+    """Return a short run at another value, with the samples that follow it."""
     system = SYSTEMS[name]
     return system.samples(SHORT + AHEAD, value, system.draw(seed, int(100 * value)))
 
@@ -189,7 +189,7 @@ def smoothed(samples: np.ndarray) -> np.ndarray:
 
 
 def of_clean(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
-    """Forecasts from many samples without noise."""
+    """Return forecasts from many samples without noise."""
     return _both(name, ("E1", "E2"), clean(name, seed, LONG), LONG, method)
 
 
@@ -207,20 +207,20 @@ def of_noisy(
 
 
 def of_few(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
-    """Forecasts from 100 samples without noise."""
+    """Return forecasts from 100 samples without noise."""
     return _both(name, ("E7", "E8"), clean(name, seed, LONG), SHORT, method)
 
 
 def of_few_noisy(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
-    """Forecasts from 100 noisy samples."""
+    """Return forecasts from 100 noisy samples."""
     system, run = SYSTEMS[name], clean(name, seed, LONG)
     noise = system.noise[1] * system.draw(seed, 5).standard_normal((SHORT, run.shape[1]))
     return _both(name, ("E9", "E10"), run, SHORT, method, noise)
 
 
 def of_parameters(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
-    """Forecasts at other values of the parameter, which nobody tells, from 100 samples of these
-    runs alone.
+    """Return forecasts at other values of the parameter, which nobody tells, from 100 samples of
+    these runs alone.
     """
     system, found = SYSTEMS[name], {}
     for label, value in (("E11", system.inside), ("E12", system.outside)):
@@ -229,7 +229,7 @@ def of_parameters(name: str, seed: int, method: rivals.Method) -> dict[str, floa
 
 
 def of_length(name: str, seed: int, method: rivals.Method, number: int) -> dict[str, float]:
-    """Forecasts from another number of samples without noise."""
+    """Return forecasts from another number of samples without noise."""
     labels = (f"short, {number} samples", f"long, {number} samples")
     return _both(name, labels, clean(name, seed, LONG), number, method)
 

@@ -36,7 +36,7 @@ class Runs(NamedTuple):
     parameters: np.ndarray
 
     def flat(self) -> tuple[np.ndarray, np.ndarray]:
-        """States (E R, T, n) and parameters (E R, p) of each run."""
+        """Return states (E R, T, n) and parameters (E R, p) of each run."""
         E, R, T, n = self.states.shape
         return self.states.reshape(E * R, T, n), self.parameters.repeat(R, 0)
 
@@ -65,7 +65,7 @@ class Family:
     same_starts: bool = False
 
     def solved(self, split: str, most: int | None = None) -> Runs:
-        """Runs of a split, at most so many of each environment."""
+        """Return runs of a split, at most so many of each environment."""
         number = SPLITS.index(split)
         parameters = self.new if split.startswith("new") else self.known
         runs = self.runs[number] if most is None else min(most, self.runs[number])
@@ -76,7 +76,7 @@ class Family:
         return Runs(self.times, np.array(states), parameters)
 
     def _run(self, start: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """A run (T, n)."""
+        """Return a run (T, n)."""
         solution = solve_ivp(
             self.rate,
             (0, self.times[-1]),
@@ -91,7 +91,7 @@ class Family:
 
 
 def grid(*axes: object) -> np.ndarray:
-    """All combinations of values, (points, axes)."""
+    """Return all combinations of values, (points, axes)."""
     return np.array(list(product(*axes)), dtype=float)
 
 
@@ -147,20 +147,20 @@ def gray_scott(t, s, F, k):
 
 
 def _cells(draw: np.random.Generator) -> np.ndarray:
-    """A first state of the glycolysis."""
+    """Return a first state of the glycolysis."""
     low = [0.15, 0.19, 0.04, 0.10, 0.08, 0.14, 0.05]
     high = [1.60, 2.16, 0.20, 0.35, 0.30, 2.67, 0.10]
     return draw.uniform(low, high)
 
 
 def _uniform_and_noise(draw: np.random.Generator) -> np.ndarray:
-    """A first state of the Brusselator."""
+    """Return a first state of the Brusselator."""
     A, B = draw.uniform(0.5, 2.0), draw.uniform(1.25, 5.0)
     return np.concatenate([np.full(64, A), B / A + 0.1 * draw.standard_normal(64)])
 
 
 def _squares(draw: np.random.Generator) -> np.ndarray:
-    """A first state of Gray and Scott's equations."""
+    """Return a first state of Gray and Scott's equations."""
     u, v = np.full((32, 32), 0.95), np.full((32, 32), 0.05)
     for i, j in draw.integers(0, 29, (3, 2)):
         u[i : i + 3, j : j + 3] = 0.0

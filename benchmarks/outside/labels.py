@@ -23,8 +23,8 @@ def runs_of(name: str, split: str) -> Runs:
 
 
 def errors(name: str, complete: bool) -> dict[str, float]:
-    """Mean square errors on new starts in the same and in new environments; number of terms; how
-    many forecasts are lost, which count as far off as the mean of the truth.
+    """Return mean square errors on new starts in the same and in new environments; number of terms;
+    how many forecasts are lost, which count as far off as the mean of the truth.
     """
     family, train = FAMILIES[name], runs_of(name, "train")
     states, parameters = train.flat()
@@ -48,7 +48,7 @@ def errors(name: str, complete: bool) -> dict[str, float]:
 
 
 def errors_untold(name: str) -> dict[str, float]:
-    """The same where the parameters are not told: of new environments a run each is."""
+    """Return the same where the parameters are not told: of new environments a run each is."""
     family, train = FAMILIES[name], runs_of(name, "train")
     states, _ = train.flat()
     data = ours.dataset(states, train.times)
@@ -73,7 +73,7 @@ def errors_untold(name: str) -> dict[str, float]:
 
 
 def _errors(name: str, forecasts: Mapping[str, Callable[..., xr.Dataset]]) -> dict[str, float]:
-    """Errors of forecasts from first states (runs, n) in an environment, by split."""
+    """Return errors of forecasts from first states (runs, n) in an environment, by split."""
     found, lost = {}, 0
     for where, split in (("same", "test"), ("new", "new test")):
         test, squares = runs_of(name, split), []
@@ -90,8 +90,8 @@ def _errors(name: str, forecasts: Mapping[str, Callable[..., xr.Dataset]]) -> di
 
 
 def tasks(name: str) -> dict[str, dict[str, Callable[[], dict[str, float]]]]:
-    """What `learn` does and, of a small state, what `law` of the complete state does; and what
-    `hidden_context` does without the parameters.
+    """Return what `learn` does and, of a small state, what `law` of the complete state does; and
+    what `hidden_context` does without the parameters.
     """
     size = len(FAMILIES[name].start(np.random.default_rng(0)))
     calls = {f"{ours.NAME}, learn": partial(errors, name, False)}

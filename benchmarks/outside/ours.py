@@ -21,20 +21,20 @@ COMPLETE = 10
 def dataset(
     states: np.ndarray, times: np.ndarray | float, context: Mapping[str, np.ndarray] | None = None
 ) -> xr.Dataset:
-    """Runs (C, T, n) in romkit's schema, without words."""
+    """Return runs (C, T, n) in romkit's schema, without words."""
     with contextlib.redirect_stdout(io.StringIO()):
         return romkit.data.from_arrays(states, times, context=context)
 
 
 def states_of(forecast: xr.Dataset) -> np.ndarray:
-    """States (C, T, n) or (T, n) of a forecast."""
+    """Return states (C, T, n) or (T, n) of a forecast."""
     states = forecast["state"] if "state" in forecast else forecast["rom"]
     lead = [name for name in ("trajectory", "time") if name in states.dims]
     return states.transpose(*lead, ...).values
 
 
 def terms_of(law: object) -> dict[str, int]:
-    """Number of terms of a law as it is written; nothing of a network."""
+    """Return number of terms of a law as it is written; nothing of a network."""
     if not hasattr(law, "formulas"):
         return {}
     text = [line.split("=", 1)[1].strip().lstrip("-") for line in law.formulas()]
@@ -71,7 +71,7 @@ class ByLaw:
 
 
 def of_run(samples: np.ndarray, interval: float) -> ByLaw:
-    """Projection and law of a single run (T, n), by `romkit.fit` and `romkit.law`."""
+    """Return projection and law of a single run (T, n), by `romkit.fit` and `romkit.law`."""
     runs = dataset(samples[None], interval)
     if samples.shape[1] <= COMPLETE:
         projection = romkit.fit("identity", runs, verbose=False)
@@ -81,7 +81,7 @@ def of_run(samples: np.ndarray, interval: float) -> ByLaw:
 
 
 def of_runs(runs: xr.Dataset, complete: bool) -> tuple[Callable[..., xr.Dataset], object]:
-    """Forecast and law of runs at several parameters: by `romkit.learn`, or of the
+    """Return forecast and law of runs at several parameters: by `romkit.learn`, or of the
     complete state by `romkit.law`.
     """
     if complete:

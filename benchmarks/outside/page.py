@@ -54,15 +54,15 @@ class Results:
         self.found = found
 
     def rows(self, board: str, column: str) -> Rows:
-        """Numbers of romkit."""
+        """Return numbers of romkit."""
         return self.found["columns"].get(column, {}).get(board, {}).get("tasks", {})
 
     def beside(self, board: str) -> Rows:
-        """Numbers of other methods."""
+        """Return numbers of other methods."""
         return self.found["rivals"].get(board, {})
 
     def each(self, board: str) -> dict[str, Rows]:
-        """Numbers of a board by the names of methods, romkit's by column."""
+        """Return numbers of a board by the names of methods, romkit's by column."""
         found = {}
         for method in METHODS:
             rows = _of(self.beside(board), method)
@@ -83,12 +83,12 @@ def _methods(rows: Rows) -> list[str]:
 
 
 def _of(rows: Rows, method: str) -> dict[str, dict]:
-    """Numbers of a method by task."""
+    """Return numbers of a method by task."""
     return {task: row[method] for task, row in rows.items() if method in row}
 
 
 def score(rows: dict[str, dict], label: str) -> list[float]:
-    """A score in all tasks that have it, with that of zeros where a method gave none."""
+    """Return a score in all tasks that have it, with that of zeros where a method gave none."""
     known = [row[label] for row in rows.values() if label in row]
     task = _task_of(label)
     refused = [row for name, row in rows.items() if "refused" in row and name.startswith(task)]
@@ -108,13 +108,13 @@ def _task_of(label: str) -> str:
 
 
 def mean_score(rows: dict[str, dict]) -> str:
-    """Mean of the twelve scores, where there are all."""
+    """Return mean of the twelve scores, where there are all."""
     means = [np.mean(values) for label in SCORES if (values := score(rows, label))]
     return f"{np.mean(means):.1f}" if len(means) == len(SCORES) else "-"
 
 
 def errors(rows: dict[str, dict]) -> str:
-    """Errors of a family."""
+    """Return errors of a family."""
     (row,) = rows.values()
     if "refused" in row:
         return "refused"
@@ -179,7 +179,7 @@ def _line(results: Results, board: str, words: str, number: object, kind: str) -
 
 
 def scores(results: Results, board: str) -> str:
-    """Table of the twelve scores: mean, and the least of all draws."""
+    """Return table of the twelve scores: mean, and the least of all draws."""
     found = results.each(board)
     labels = dict(SCORES)
     further = {label for rows in found.values() for row in rows.values() for label in row}
@@ -199,14 +199,14 @@ def scores(results: Results, board: str) -> str:
 
 
 def _number(values: list[float]) -> str:
-    """Mean and, of several, the least."""
+    """Return mean and, of several, the least."""
     if not values:
         return "-"
     return f"{np.mean(values):.1f}" + (f" ({min(values):.1f})" if len(values) > 1 else "")
 
 
 def systems(results: Results) -> str:
-    """Table of the systems of dysts."""
+    """Return table of the systems of dysts."""
     found = results.each("dysts")
     names = list(dict.fromkeys(name for rows in found.values() for name in rows))
     lines = []
@@ -239,7 +239,7 @@ def times(results: Results) -> str:
 
 
 def draw(found: dict) -> Figure:
-    """What the twelve scores of Lorenz lack to 100, by method."""
+    """Return what the twelve scores of Lorenz lack to 100, by method."""
     results, rows, means = Results(found), {}, {}
     for method, tasks in results.each("Lorenz").items():
         values = [np.mean(each) for label in SCORES if (each := score(tasks, label))]
@@ -253,7 +253,7 @@ def draw(found: dict) -> Figure:
 
 
 def page(found: dict) -> str:
-    """Text of the page."""
+    """Return text of the page."""
     results = Results(found)
     parts = [scores(results, board) for board in ("Lorenz", "KS") if results.each(board)]
     parts += [systems(results)] if results.each("dysts") else []

@@ -25,7 +25,9 @@ MODES = 64
 
 
 def chosen(candidates: Iterable[Method], samples: np.ndarray, interval: float) -> Forecast:
-    """The method that forecasts the last tenth of the samples best, learned from all of them."""
+    """Return the method that forecasts the last tenth of the samples best, learned from all of
+    them.
+    """
     length = max(len(samples) // 10, 10)
     known, truth = samples[:-length], samples[-length:]
     size = truth.std(0).mean()
@@ -42,7 +44,7 @@ def chosen(candidates: Iterable[Method], samples: np.ndarray, interval: float) -
 
 
 def within(path: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """A forecast (steps, n), NaN from where it is lost."""
+    """Return a forecast (steps, n), NaN from where it is lost."""
     outside = ~(np.abs(path) < LOST * np.abs(samples).max()).all(1)
     path = path.copy()
     path[np.maximum.accumulate(outside)] = np.nan
@@ -50,7 +52,7 @@ def within(path: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
 
 def in_modes(method: Method) -> Method:
-    """A method in the leading modes of large states."""
+    """Return a method in the leading modes of large states."""
 
     def learned(samples: np.ndarray, interval: float) -> Forecast:
         if samples.shape[1] <= MODES:
@@ -93,7 +95,8 @@ def by_linear_model(samples: np.ndarray, interval: float) -> Forecast:
 
 
 def reservoir(radius: float, scale: float, ridge: float, nodes: int = 400) -> Method:
-    """An echo state network: h[k + 1] = tanh(W h[k] + V x[k] + b), x[k] = R (1, x, h, h²)[k].
+    """Return an echo state network: h[k + 1] = tanh(W h[k] + V x[k] + b), x[k] = R (1, x, h,
+    h²)[k].
 
     Source: Jaeger & Haas (2004); squares as in Pathak et al. (2018).
     """

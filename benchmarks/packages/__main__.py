@@ -91,7 +91,7 @@ def coordinates(reynolds: tuple[float, ...]) -> xr.Dataset:
 
 
 def task(first: int) -> Task:
-    """Runs from a sample on: all of the transient, or the orbit alone."""
+    """Return runs from a sample on: all of the transient, or the orbit alone."""
     train, truth = coordinates(TRAIN), coordinates(UNSEEN)
     times = truth["time"].values[first:]
     states = (runs["state"].values[:, first:].astype(float) for runs in (train, truth))
@@ -136,7 +136,7 @@ def by_romkit(given: Task) -> Result:
 
 
 def by_interpolation(name: str, scaled: bool) -> Callable[[Task], Result]:
-    """A model of each run, interpolated between the nearest two."""
+    """Return a model of each run, interpolated between the nearest two."""
 
     def run(given: Task) -> Result:
         paths, seconds = rivals.side_by_side(
@@ -178,7 +178,7 @@ TASKS = {"orbit": 312}
 
 
 def judged(given: Task, result: Result) -> dict[str, object]:
-    """Errors of each forecast; NaN where it is lost."""
+    """Return errors of each forecast; NaN where it is lost."""
     forces = DragLift.of(romkit.load(BASIS))
     paths = result.paths.copy()
     largest = np.linalg.norm(given.truth, axis=-1).max()
@@ -212,12 +212,12 @@ def percent(errors: list[float]) -> str:
 
 
 def lost(row: dict) -> int:
-    """Number of forecasts that left the data, or do not shed vortices."""
+    """Return number of forecasts that left the data, or do not shed vortices."""
     return int((~np.isfinite(row["frequency"])).sum())
 
 
 def section(title: str, rows: dict[str, dict]) -> str:
-    """Table of one task."""
+    """Return table of one task."""
     lines = []
     for contestant, row in rows.items():
         line = {"package": contestant}
@@ -229,7 +229,7 @@ def section(title: str, rows: dict[str, dict]) -> str:
 
 
 def page(results: dict) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
     sections = {
         "orbit": "From the orbit: the last 5 s of each run",
@@ -239,7 +239,7 @@ def page(results: dict) -> str:
 
 
 def draw(results: dict) -> Figure:
-    """Error of the velocity at each unseen Reynolds number, by package."""
+    """Return error of the velocity at each unseen Reynolds number, by package."""
     rows = {}
     for contestant, row in results["tasks"]["orbit"].items():
         rows[contestant] = {"error": np.array(row["field"], dtype=float)}

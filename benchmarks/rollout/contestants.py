@@ -91,8 +91,8 @@ def _problem(system: Lorenz96, projection: Projection, contexts: int, device: st
 
 
 def fixed_steps(problem: Problem) -> dict[str, Solve]:
-    """Steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the classical
-    one.
+    """Return steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the
+    classical one.
     """
     on_gpu = {CAPTURED: captured(problem)} if problem.z0.is_cuda else {}
     return {
@@ -104,7 +104,7 @@ def fixed_steps(problem: Problem) -> dict[str, Solve]:
 
 
 def rk4(problem: Problem, intervals: int, engine: str = "auto", dt: float = DT) -> Tensor:
-    """States at the end of each interval by romkit."""
+    """Return states at the end of each interval by romkit."""
     return RK4(dt)(problem.g, problem.z0, problem.times(intervals), engine=engine).states.movedim(
         -2, 0
     )[1:]
@@ -149,7 +149,7 @@ def torchdiffeq_dopri5(problem: Problem, tolerance: float, intervals: int) -> Te
 
 
 def torchode_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tensor:
-    """A step size for each member."""
+    """Return a step size for each member."""
     term = torchode.ODETerm(lambda t, z: problem.g(t[0], z), with_stats=False)
     control = torchode.IntegralController(tolerance, tolerance, term=term).to(problem.z0.device)
     times = problem.times(intervals)
@@ -159,7 +159,7 @@ def torchode_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tenso
 
 
 def prepared(problem: Problem, solver: Solver) -> Solve:
-    """Runs by a kernel that is recorded and compiled once for all, as one jit is in JAX."""
+    """Return runs by a kernel that is recorded and compiled once for all, as one jit is in JAX."""
     runs = {}
 
     def solve(intervals: int) -> Tensor:
@@ -172,7 +172,7 @@ def prepared(problem: Problem, solver: Solver) -> Solve:
 
 
 def romkit_adaptive(problem: Problem, tolerance: float) -> Solve:
-    """A step size for each member."""
+    """Return a step size for each member."""
     return prepared(problem, Adaptive(rtol=tolerance))
 
 
@@ -187,8 +187,8 @@ ADAPTIVE: dict[str, Callable[[Problem, float], Solve]] = {
 
 
 def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
-    """Largest relative difference of ż (C, m) at the start from torch's; romkit's compiled field is
-    among them.
+    """Return largest relative difference of ż (C, m) at the start from torch's; romkit's compiled
+    field is among them.
     """
     expected, found = problem.g(problem.times(0)[0], problem.z0), dict(others)
     if problem.z0.device.type == "cpu":
@@ -202,8 +202,8 @@ def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
 
 
 def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str, float]:
-    """Errors of the states (C, m) after one time unit; those of the classical RK4s are equal to
-    rounding.
+    """Return errors of the states (C, m) after one time unit; those of the classical RK4s are equal
+    to rounding.
     """
     exact = rk4(problem, 1, dt=DT / 10)[-1]  # a ten thousandth of the error
     errors = {name: float((z - exact).abs().max()) for name, z in states.items()}
@@ -221,8 +221,8 @@ def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str,
 def calibrate(
     problem: Problem, adaptive: Callable[[Problem, float], Solve], intervals: int
 ) -> dict[str, float]:
-    """Largest tolerance of the ladder with which an adaptive solver is as accurate as RK4 with step
-    DT.
+    """Return largest tolerance of the ladder with which an adaptive solver is as accurate as RK4
+    with step DT.
     """
     exact = rk4(problem, intervals, dt=DT / 10)
     wanted = float((rk4(problem, intervals) - exact).abs().max())

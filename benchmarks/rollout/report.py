@@ -38,7 +38,7 @@ Recording the field for one call costs {recording_ms:.0f} ms.
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     clock = found.get("clock", "cpu")
     versions = used(found, "torch", "torchdiffeq", "torchode", "jax", "diffrax")
     tolerances = "".join(
@@ -61,7 +61,7 @@ def page(found: Result) -> str:
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Times of each contestant at each number of contexts."""
+    """Return times of each contestant at each number of contexts."""
     clock = found.get("clock", "cpu")
     times, fastest = {}, set()
     for case in found["cases"]:

@@ -42,7 +42,7 @@ JaxField = Callable[[Constants, Array], Array]
 
 
 def constants(problem: Problem) -> Constants:
-    """Numbers of romkit's operator."""
+    """Return numbers of romkit's operator."""
     operator = problem.operator
     layers, frame = operator._maps.layers, operator._frame
     return Constants(
@@ -121,7 +121,7 @@ class RK4(diffrax.AbstractERK):
 
 
 def fixed_steps(problem: Problem) -> dict[str, Solve]:
-    """Steps of DT."""
+    """Return steps of DT."""
     field = members_last if len(problem.z0) == 1 else members_first
     methods = {DIFFRAX: RK4(), "diffrax, Dopri5, fixed step": diffrax.Dopri5()}
     methods["diffrax, Tsit5, fixed step"] = diffrax.Tsit5()
@@ -186,7 +186,7 @@ def _diffrax(
     z0: Array,
     times: Array,
 ) -> Array:
-    """Fixed steps, or with a tolerance steps of its own choice."""
+    """Return fixed steps, or with a tolerance steps of its own choice."""
     control = (
         diffrax.ConstantStepSize()
         if tolerance is None

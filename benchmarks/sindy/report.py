@@ -9,7 +9,7 @@ from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     text = filled(
         Path(__file__).with_name("page.template"),
         **found,
@@ -19,7 +19,7 @@ def page(found: Result) -> str:
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Times of each contestant on each problem."""
+    """Return times of each contestant on each problem."""
     times = {name: {} for name in found["cases"][0]["contestants"]}
     for case in found["cases"]:
         for name, result in case["contestants"].items():

@@ -22,7 +22,7 @@ Fit = Callable[[], np.ndarray]
 
 
 def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
-    """States and rates (S, N, 3) with ρ from 26 to 32; a single problem has ρ = 28."""
+    """Return states and rates (S, N, 3) with ρ from 26 to 32; a single problem has ρ = 28."""
     rho = (
         torch.linspace(26, 32, problems, dtype=torch.float64)
         if problems > 1
@@ -76,7 +76,7 @@ def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
 
 
 def check(contestants: dict[str, Fit]) -> float:
-    """Largest difference of romkit's coefficients from the others'.
+    """Return largest difference of romkit's coefficients from the others'.
 
     Raises:
         Disagreement: another support, or a difference over 1e-6.

@@ -24,7 +24,7 @@ SEEDS = range(3)
 
 
 def exact(terms: list[str], support: np.ndarray, cell: Textbook) -> bool:
-    """Whether each equation has its true terms and no others; support is (terms, m)."""
+    """Tell whether each equation has its true terms and no others; support is (terms, m)."""
     names = np.array(terms)
     return all(set(names[support[:, k]]) == true for k, true in enumerate(cell.terms))
 
@@ -76,7 +76,9 @@ def rival(cell: Textbook, states: np.ndarray) -> bool:
 
 
 def _named(term: str) -> str:
-    """A term of pysindy's libraries by romkit's name: factors of 1 left out, the parameter last."""
+    """Return a term of pysindy's libraries by romkit's name: factors of 1 left out, the parameter
+    last.
+    """
     factors = [factor for factor in term.split() if factor != "1"]
     return " ".join(sorted(factors, key=lambda factor: (factor[0] == "c", factor))) or "1"
 
@@ -107,7 +109,7 @@ def main() -> None:
 
 
 def draw(results: dict) -> Figure:
-    """Number of exact cells of each method, a dot for each draw of noise."""
+    """Return number of exact cells of each method, a dot for each draw of noise."""
     rows = {}
     for method, row in results["exact"].items():
         counts = [sum(cell[seed] for cell in row.values()) for seed in SEEDS]
@@ -119,7 +121,7 @@ def draw(results: dict) -> Figure:
 
 
 def page(results: dict) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     lines = [
         "# Results",
         "",

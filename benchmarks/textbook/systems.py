@@ -26,7 +26,7 @@ class Textbook(NamedTuple):
     threshold: float
 
     def noisy(self, level: float, seed: int) -> np.ndarray:
-        """States with white noise of this size, in standard deviations of each variable."""
+        """Return states with white noise of this size, in standard deviations of each variable."""
         draw = np.random.default_rng(seed)
         deviation = self.states.std((0, 1))
         return self.states + level * deviation * draw.normal(size=self.states.shape)
@@ -111,7 +111,7 @@ def duffing() -> Textbook:
 
 
 def cubic() -> Textbook:
-    """A cubic oscillator with a parameter, at six values of it."""
+    """Return a cubic oscillator with a parameter, at six values of it."""
     values = np.linspace(-1, 1, 6)
 
     def field(t, y, mu):
@@ -127,7 +127,9 @@ def cubic() -> Textbook:
 
 
 def cells() -> dict[str, tuple[Textbook, float]]:
-    """The twenty cells: six systems at three levels of noise, and Lorenz63 by two runs alone."""
+    """Return the twenty cells: six systems at three levels of noise, and Lorenz63 by two runs
+    alone.
+    """
     systems = {
         "Lorenz63": lorenz(),
         "Rössler": roessler(),

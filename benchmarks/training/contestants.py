@@ -47,7 +47,7 @@ class PlainNcAE(nn.Module):
         self.slopes, self.biases, self.embedding = model.slopes, model.biases, model.embedding
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        """Loss on a batch: y and dy (B, n), c (B, p)."""
+        """Return loss on a batch: y and dy (B, n), c (B, p)."""
         weights = (pair.chunk(2) for pair in self.pairs)
         maps = layer_pairs(weights, self.slopes, self.biases, self.embedding(c))
         reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
@@ -87,7 +87,7 @@ def romkit_step(problem: Problem, optimizer: str) -> tuple[Step, State]:
 
 
 def romkit(problem: Problem, steps: int, optimizer: str, compiled: bool) -> Callable[[], None]:
-    """Steps of `romkit.fit` with their data and their schedule."""
+    """Return steps of `romkit.fit` with their data and their schedule."""
     step, state = romkit_step(problem, optimizer)
     step = accelerate(step, torch.device("cpu")) if compiled else step
     batches, plan = problem.batches(), problem.plan.snapshots

@@ -28,7 +28,7 @@ Gradient = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
 def parameters(theta: Array, flat: FlatParameters) -> dict[str, Array]:
-    """Parameters by name, each (S, ...)."""
+    """Return parameters by name, each (S, ...)."""
     bounds = pairwise(accumulate(flat.sizes, initial=0))
     return {
         name: theta[:, low:high].reshape(-1, *shape[1:])
@@ -157,7 +157,7 @@ def riemannian_adam(gradient: Gradient, flat: FlatParameters) -> Callable[..., t
 
 
 def _split(theta: Array, flat: FlatParameters) -> tuple[list[Array], Array]:
-    """Pairs (S, 2, n, r), which come first in theta, and the rest (S, Q)."""
+    """Return pairs (S, 2, n, r), which come first in theta, and the rest (S, Q)."""
     shapes = [
         shape[1:]
         for name, shape in zip(flat.names, flat.shapes, strict=True)
@@ -209,7 +209,7 @@ def _sylvester(grams: Array, c: Array) -> Array:
 
 
 def make_gradient(problem: Problem, flat: FlatParameters, penalty_weight: float) -> Gradient:
-    """Losses and their gradient, each seed's with respect to its own row."""
+    """Return losses and their gradient, each seed's with respect to its own row."""
     velocity = next(
         term.velocity_weight for term in problem.plan.loss if isinstance(term, Reconstruction)
     )
@@ -264,8 +264,8 @@ def make_step(problem: Problem, flat: FlatParameters, optimizer: str) -> Callabl
 
 
 def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:
-    """Steps of romkit's `adam` or `riemannian-adam`: chunks of them in one jitted scan with donated
-    buffers.
+    """Return steps of romkit's `adam` or `riemannian-adam`: chunks of them in one jitted scan with
+    donated buffers.
     """
     _, flat = problem.objective(0.0)
     step, rows = make_step(problem, flat, optimizer), tuple(map(to_jax, problem.rows))
@@ -286,7 +286,9 @@ def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:
         return jax.lax.scan(body, carry, (orders, rates))
 
     def orders() -> torch.Tensor:
-        """(steps, S, B) rows of each step: every seed has its own order, as in romkit's pipeline."""
+        """Return (steps, S, B) rows of each step: every seed has its own order, as in romkit's
+        pipeline.
+        """
         each = [
             torch.randperm(len(problem.rows.y))[: steps * plan.batch_size] for _ in problem.seeds
         ]

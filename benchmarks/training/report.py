@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 
 
 def page(found: Result, throughput: Path = FOLDER / "throughput.json") -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     text = filled(FOLDER / "page.template", **found, used=used(found, "torch", "geoopt", "jax"))
     text += "".join(_system(name, system) for name, system in found["systems"].items())
     rates = json.loads(throughput.read_text(encoding="utf-8")) if throughput.exists() else {}
@@ -20,7 +20,7 @@ def page(found: Result, throughput: Path = FOLDER / "throughput.json") -> str:
 
 
 def draw(found: Result) -> dict[str, Figure]:
-    """Times of each contestant on each system."""
+    """Return times of each contestant on each system."""
     times = {}
     for system, results in found["systems"].items():
         for name, result in results["contestants"].items():

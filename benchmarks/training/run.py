@@ -57,7 +57,7 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
 
 
 def measure_system(problem: Problem, config: SimpleNamespace) -> Result:
-    """Times, agreement and floor of one system."""
+    """Return times, agreement and floor of one system."""
     check_geoopt(problem)
     rivals = [name for name in config.contestants if name.startswith("JAX")]
     if rivals:
@@ -206,7 +206,7 @@ def _reference(
 
 
 def _plain(model: torch.nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Loss and gradient (P,) of geoopt's contestant in the order of theta."""
+    """Return loss and gradient (P,) of geoopt's contestant in the order of theta."""
     plain = PlainNcAE(model)
     loss = plain(*batch)
     loss.backward()

@@ -59,7 +59,7 @@ class Version:
 
 
 def measured(before: Version, now: Version, verb: str, size: str) -> dict[str, object]:
-    """The first call and the least of the later ones, of both versions in turns."""
+    """Return the first call and the least of the later ones, of both versions in turns."""
     rounds = {"before": [], "now": []}
     for _ in range(ROUNDS):
         for name, version in (("before", before), ("now", now)):
@@ -89,7 +89,7 @@ def with_entry(entries: list[dict[str, object]], new: dict[str, object]) -> list
 
 
 def row(found: dict[str, object]) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     before, now = found["before"], found["now"]
     cells = [found["verb"], found["size"]]
     for one in (before, now):
@@ -144,7 +144,7 @@ def git(*arguments: str) -> str:
 
 @functools.cache
 def verbs() -> list[str]:
-    """Names in tasks.py, read by a process of its own."""
+    """Return names in tasks.py, read by a process of its own."""
     code = "import tasks, json; print(json.dumps(list(tasks.TASKS)))"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
     done = subprocess.run(

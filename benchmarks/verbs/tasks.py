@@ -35,7 +35,7 @@ def lorenz(number: int, duration: float, transient: float = 0.0) -> xr.Dataset:
 
 @functools.cache
 def waves(number: int, duration: float) -> xr.Dataset:
-    """Runs on the attractor, every tenth sample."""
+    """Return runs on the attractor, every tenth sample."""
     return lorenz(number, duration, 60.0).isel(time=slice(None, None, 10))
 
 
@@ -45,7 +45,7 @@ def shipped(name: str) -> object:
 
 
 def held_out_error(projection: object, law: object) -> float:
-    """Mean NRMSE of forecasts at forcings between those of the data."""
+    """Return mean NRMSE of forecasts at forcings between those of the data."""
     truth = romkit.systems.Lorenz96(transient=60.0).dataset(F=[3.147, 3.178], duration=10.0)
     return float(romkit.rollout(truth, projection, dynamics=law).nrmse.mean())
 
@@ -336,6 +336,6 @@ TASKS: dict[str, tuple[Callable[[], Task], Callable[[], Task]]] = {
 
 
 def ready(verb: str, size: str) -> Task:
-    """A task with its data and models made."""
+    """Return a task with its data and models made."""
     torch.manual_seed(0)
     return TASKS[verb][("small", "middle").index(size)]()

@@ -44,8 +44,8 @@ ROMKIT, STEP = "romkit, RK4", "µs per step, trajectory"
 
 @functools.cache
 def rows(page, heading, number=0):
-    """Rows (name, {column: numbers}) of a table under a heading; the name is the text of the first
-    cell.
+    """Return rows (name, {column: numbers}) of a table under a heading; the name is the text of the
+    first cell.
     """
     text = (
         (ROOT / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
@@ -60,7 +60,7 @@ def rows(page, heading, number=0):
 
 
 def cells(page, heading, name, column, number=0):
-    """Numbers of a column in all rows whose name starts so."""
+    """Return numbers of a column in all rows whose name starts so."""
     return [
         x for row, each in rows(page, heading, number) if row.startswith(name) for x in each[column]
     ]
@@ -84,8 +84,8 @@ FLOW, LINEAR, FOLDED = "flow, 10 latents", "POD-Galerkin, 80 modes", "NcAE, 10 l
 
 
 def burgers_by_modes():
-    """Whether 80 linear modes have the error of the flow at a lower cost, and networks that are
-    cheaper have a larger one.
+    """Tell whether 80 linear modes have the error of the flow at a lower cost, and networks that
+    are cheaper have a larger one.
     """
     networks = (FOLDED, "FiLM+AE")
     as_accurate = 0.7 < burgers(LINEAR)[0] / max(burgers(FLOW)) < 1.1
@@ -116,7 +116,7 @@ def sampled_rows_of_burgers():
 
 
 def states_themselves():
-    """Distance from the exact tensors with modes at the states themselves, over that at the
+    """Return distance from the exact tensors with modes at the states themselves, over that at the
     projected ones.
     """
     seen, own = (
@@ -136,7 +136,9 @@ def cards():
 
 
 def times_of_adaptive_steps_on_a_gpu():
-    """How many times as long torchdiffeq's Dopri5 takes as the default, by number of contexts."""
+    """Return how many times as long torchdiffeq's Dopri5 takes as the default, by number of
+    contexts.
+    """
     headings = {1: "## 1 context", 1000: "## 1000 contexts", 10_000: "## 10000 contexts"}
     rival, default = "torchdiffeq, dopri5", "romkit, adaptive"
     return {
@@ -155,8 +157,8 @@ def wake_headline():
 
 
 def kept_aside(words):
-    """Number of sets that were kept aside of which a row of first_afternoon's summary holds, and of
-    all.
+    """Return number of sets that were kept aside of which a row of first_afternoon's summary holds,
+    and of all.
     """
     summary = rows("studies/first_afternoon/RESULTS.md", START)
     return next(row["sets kept aside"] for name, row in summary if name.startswith(words))
@@ -178,7 +180,9 @@ def median_percent(values):
 
 
 def laws_of_few_runs():
-    """Whether laws of few runs beat POD-Galerkin, median and largest, and three latents the chosen five."""
+    """Tell whether laws of few runs beat POD-Galerkin, median and largest, and three latents the
+    chosen five.
+    """
     of_law = "polynomial-manifold, law, "
     pairs = [
         (f"{of_law}ten", "POD-Galerkin, 64"),
@@ -202,7 +206,9 @@ def wake_row(model, label):
 
 
 def packages_table():
-    """Rows of the table beside other packages, from the results of the benchmark and of the wake."""
+    """Return rows of the table beside other packages, from the results of the benchmark and of the
+    wake.
+    """
     results = json.loads((ROOT / "benchmarks/packages/results.json").read_text())["tasks"]["orbit"]
     lines = []
     for label, names in PACKAGES.items():
@@ -232,14 +238,14 @@ of two on each set.
 
 
 def mean_error(errors):
-    """Mean over the held-out runs of a set; infinite where one is lost."""
+    """Return mean over the held-out runs of a set; infinite where one is lost."""
     values = [math.nan if error is None else error for error in errors]
     mean = sum(values) / len(values)
     return mean if math.isfinite(mean) else math.inf
 
 
 def afternoon_table():
-    """Rows of the table over data sets, from the results of studies/first_afternoon."""
+    """Return rows of the table over data sets, from the results of studies/first_afternoon."""
     results = json.loads((ROOT / "studies/first_afternoon/full.json").read_text())
     sets = [name for name in results if not name.endswith(", rivals")]
     errors = {}
@@ -509,7 +515,7 @@ CLAIMS = [
 
 
 def text_of(page):
-    """A page without code, and without what a section computes on paper, in one line."""
+    """Return a page without code, and without what a section computes on paper, in one line."""
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.M | re.S)
     return " ".join(re.sub(r"^On paper, .*?(?=^## |\Z)", "", text, flags=re.M | re.S).split())
 

@@ -96,7 +96,7 @@ Pictures = list[tuple[str, np.ndarray]]
 
 
 def pictures(runs: xr.Dataset, model: Projection, law: LearnedField, vorticity: Map) -> Pictures:
-    """Simulation, forecast and difference at the end of a run."""
+    """Return simulation, forecast and difference at the end of a run."""
     truth = runs.isel(trajectory=int(abs(runs["Re"].values - UNSEEN).argmin()))
     truth = truth.sel(time=slice(SETTLED, None))
     seconds = float(truth["time"][-1] - truth["time"][0])
@@ -122,7 +122,7 @@ def draw_maps(figure: Figure, places: GridSpec, vorticity: Map, maps: Pictures) 
 
 
 def draw(maps: Pictures, vorticity: Map, paths: list[np.ndarray]) -> Figure:
-    """Maps beside the orbits."""
+    """Return maps beside the orbits."""
     figure = Figure(figsize=(8.6, 3.6), dpi=200)
     grid = figure.add_gridspec(3, 1, left=0.01, right=0.57, top=0.93, bottom=0.01, hspace=0.28)
     mesh = draw_maps(figure, grid, vorticity, maps)
@@ -136,7 +136,7 @@ def draw(maps: Pictures, vorticity: Map, paths: list[np.ndarray]) -> Figure:
 
 
 def draw_narrow(maps: Pictures, vorticity: Map) -> Figure:
-    """Simulation and model alone, for screens of phones."""
+    """Return simulation and model alone, for screens of phones."""
     figure = Figure(figsize=(4.3, 2.05), dpi=200)
     grid = figure.add_gridspec(2, 1, left=0.01, right=0.99, top=0.9, bottom=0.01, hspace=0.25)
     draw_maps(figure, grid, vorticity, maps[:2])
@@ -160,7 +160,7 @@ def draw_orbits(figure: Figure, space: Axes, paths: list[np.ndarray]) -> None:
 
 
 def explained(runs: xr.Dataset, model: Projection, law: LearnedField) -> str:
-    """What the lines of code on the start page print."""
+    """Return what the lines of code on the start page print."""
     run = romkit.rollout(runs.isel(trajectory=slice(10, 20)), model, dynamics=law)
     error = (run.rom - run.truth).std() / run.truth.std()
     return f"off by {float(error):.1%}"

@@ -98,7 +98,9 @@ def _page(module: ModuleType, shown: set[int]) -> str:
 
 
 def _has_page(value: object) -> bool:
-    """Whether the value is a class or function; a type such as `tuple[Tensor, ...]` can be called, and has no source."""
+    """Tell whether the value is a class or function; a type such as `tuple[Tensor, ...]` can be
+    called, and has no source.
+    """
     return callable(value) and not isinstance(value, GenericAlias)
 
 
@@ -110,13 +112,13 @@ def _listed(constant: object) -> str:
 
 
 def public(module: ModuleType) -> list[str]:
-    """Names that a room lists, or that a single file defines."""
+    """Return names that a room lists, or that a single file defines."""
     listed = getattr(module, "__all__", None)
     return sorted(listed if listed is not None else _own(module), key=str.lower)
 
 
 def _own(module: ModuleType) -> list[str]:
-    """Names that a single file defines itself."""
+    """Return names that a single file defines itself."""
     return [
         name
         for name, value in vars(module).items()

@@ -43,7 +43,7 @@ basis, wake = romkit.load(BASIS), romkit.systems.CylinderWake()
 
 
 def velocities(data):
-    """Runs as all velocities."""
+    """Return runs as all velocities."""
     states = basis.decode(torch.from_numpy(data.state.values).double()).numpy()
     return xr.Dataset(
         {"state": (("trajectory", "time", "component"), states, {"units": "m/s"})},

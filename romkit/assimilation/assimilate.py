@@ -114,7 +114,7 @@ def assimilate(
 
 
 def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool) -> xr.Dataset:
-    """Dataset of runs (C, T); the mean state is latent, or full."""
+    """Return dataset of runs (C, T); the mean state is latent, or full."""
     size = tracker.state_size
     over = ("trajectory", "time")
     of_parameters = (*over, "parameter")
@@ -167,7 +167,7 @@ def _alarms(tracker: Tracker, times: Array, share: float | None) -> dict[str, fl
 def _run(
     tracker: Tracker, times: list[float], values: Array, smooth: bool
 ) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """The fields of `Estimated` of one trajectory."""
+    """Return the fields of `Estimated` of one trajectory."""
     ensembles, maps, residuals, alarms = [], [], [], []
     for t, x in zip(times, values, strict=True):
         alarms.append(tracker.update(t, x).alarm)
@@ -199,7 +199,7 @@ def _smoothed(ensembles: list[Array], maps: list[Array | None]) -> list[Array]:
 
 
 def _moments(members: Array, size: int) -> tuple[Array, Array]:
-    """Mean (d + f) of members, and covariance (f, f) of their parameters."""
+    """Return mean (d + f) of members, and covariance (f, f) of their parameters."""
     mean = members.mean(0)
     c = members[:, size:] - mean[size:]
     covariance = c.T @ c / (len(c) - 1)

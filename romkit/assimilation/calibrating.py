@@ -129,8 +129,8 @@ def _nearest_latents(
 
 
 def _residual_noise(calibration: Calibration, y: Tensor, std: Tensor, starts: int) -> Tensor:
-    """Standard deviations (N,) of the noise, one share of those of the states, from the residual of
-    observations (B, G, N).
+    """Return standard deviations (N,) of the noise, one share of those of the states, from the
+    residual of observations (B, G, N).
     """
     prior = calibration.prior({})
     estimates = calibration.estimates(y, prior, starts)
@@ -142,7 +142,7 @@ def _residual_noise(calibration: Calibration, y: Tensor, std: Tensor, starts: in
 
 
 def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
-    """Standard deviations (s,) of the noise of sensors."""
+    """Return standard deviations (s,) of the noise of sensors."""
     count = len(rows)
     noise = torch.as_tensor(noise, dtype=torch.float64)
     fits = noise.shape in ((), (count,))
@@ -159,7 +159,7 @@ def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
 def training_samples(
     predict: Prediction, training: xr.Dataset
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Contexts (K, p), latent states (K, q), observed numbers (K, N), and numbers of the
+    """Return contexts (K, p), latent states (K, q), observed numbers (K, N), and numbers of the
     trajectories (K,).
     """
     data, fields = _checked_training(predict, training)
@@ -188,8 +188,8 @@ def training_samples(
 def _checked_training(
     predict: Prediction, training: xr.Dataset
 ) -> tuple[Trajectories, tuple[Tensor, ...]]:
-    """Trajectories of enough constant contexts; their states, and velocities of a model of order
-    two.
+    """Return trajectories of enough constant contexts; their states, and velocities of a model of
+    order two.
     """
     frame = predict.frame
     data = Trajectories.of(
@@ -219,7 +219,7 @@ def _checked_training(
 
 
 def _steps(predict: Prediction, data: Trajectories) -> Tensor:
-    """Numbers (T,) of the training times, from the first of a window on, that a window has."""
+    """Return numbers (T,) of the training times, from the first of a window on, that a window has."""
     if predict.dynamics is None:
         return torch.zeros(1, dtype=torch.long)
     step = 1.0

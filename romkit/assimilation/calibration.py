@@ -102,8 +102,8 @@ class Calibration:
     residual: float
 
     def quantile(self, scores: Tensor, level: float) -> Tensor:
-        """Values (k,) that scores (n, k) of a new sample do not exceed in the share `level`, if
-        there are enough.
+        """Return values (k,) that scores (n, k) of a new sample do not exceed in the share `level`,
+        if there are enough.
 
         The new sample has a vote too, so that trajectories fewer than level / (1 - level) give the
         largest score.
@@ -118,7 +118,7 @@ class Calibration:
         return values.gather(0, number).squeeze(0)
 
     def estimates(self, y: Tensor, prior: Prior, starts: int) -> "Estimates":
-        """Contexts and latent states of observations (B, G, N)."""
+        """Return contexts and latent states of observations (B, G, N)."""
         unknowns = self.d.shape[1] + self.w.shape[1]
         # each start has differences to both sides of all unknowns
         moves = 1 + 2 * unknowns
@@ -169,7 +169,7 @@ class Calibration:
         return fit.d[rows], fit.w[rows]
 
     def _starts(self, y: Tensor, count: int) -> Pair:
-        """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are
+        """Return contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are
         nearest to (B, G, N).
         """
         gap = self._gaps(y)
@@ -223,8 +223,8 @@ class Calibration:
         return self.d.abs().amax(0).clamp(min=1.0)
 
     def prior(self, stated: Mapping[str, Sequence[float]]) -> Prior:
-        """Mean and precision (p,) of d; parameters that had a single value in training have it
-        still.
+        """Return mean and precision (p,) of d; parameters that had a single value in training have
+        it still.
         """
         frame = self.predict.frame
         names = frame.context_names
@@ -278,7 +278,7 @@ class Calibration:
         return (numbers - unknowns).clamp(min=1).double()
 
     def counted(self, y: Tensor) -> Pair:
-        """Numbers (B,) in observations (B, G, N), and unknowns (B,) of a fit to them."""
+        """Return numbers (B,) in observations (B, G, N), and unknowns (B,) of a fit to them."""
         observed = y.isfinite()
         samples = observed.any(-1).sum(1)
         unknowns = self.d.shape[1] + self.w.shape[1] * samples
@@ -297,7 +297,7 @@ def _check_prior(name: str, pair: Sequence[float]) -> None:
 
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
-    """Rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
+    """Return rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
     of_trajectories = rows_of_trajectories(trajectory)
     together = min(groups, *map(len, of_trajectories))
     rows = []

@@ -145,7 +145,7 @@ def _calibration(
     engine: Engine,
     starts: int,
 ) -> Calibration:
-    """The calibration that was given, or one for these observations."""
+    """Return the calibration that was given, or one for these observations."""
     if not isinstance(source, Calibration):
         if arguments["training"] is None:
             raise InputError(
@@ -176,7 +176,7 @@ def _calibration(
 def _variables(
     calibration: Calibration, estimates: Estimates, level: float, false_alarms: float
 ) -> dict[str, tuple[Any, ...]]:
-    """Variables of the dataset of estimates."""
+    """Return variables of the dataset of estimates."""
     predict = calibration.predict
     scale = predict.scale
     bound = calibration.bound

@@ -344,7 +344,7 @@ class Tracker:
         }
 
     def _largest(self, times: Array, observed: Array, rng: Generator) -> Array:
-        """Largest value of each test in a run of observed states (T, s), with noise."""
+        """Return largest value of each test in a run of observed states (T, s), with noise."""
         values = []
         for t, x in zip(times, observed, strict=True):
             noise = self._setup.noise * rng.standard_normal(x.shape)
@@ -354,7 +354,8 @@ class Tracker:
 
 
 def _exceeded(largest: Array, share: float) -> list[float]:
-    """Values that the largest ones of runs (N, k) exceed in this share, by Gumbel's distribution.
+    """Return values that the largest ones of runs (N, k) exceed in this share, by Gumbel's
+    distribution.
 
     Its place and width follow from quartiles: some contexts may be badly modelled.
     """
@@ -391,7 +392,7 @@ def _checked_time(t: object, last: float | None) -> float:
 
 
 def _checked_values(values: object, setup: Setup) -> Array:
-    """An observation (s,) as numbers, NaN where it is missing."""
+    """Return an observation (s,) as numbers, NaN where it is missing."""
     values = np.ma.asarray(values)
     if values.dtype.kind not in "fiu":
         raise InputError(
@@ -440,7 +441,7 @@ def _checked_drift(drift: Tensor, free: int) -> Array:
 
 
 def _contexts(data: Trajectories, context_names: Sequence[str], known: dict[str, object]) -> Array:
-    """Contexts (C, p) of the training, with the values of the known parameters."""
+    """Return contexts (C, p) of the training, with the values of the known parameters."""
     for name in known:
         checks.one_of("context", name, context_names)
     c = data.contexts.initial.numpy().copy()
@@ -481,7 +482,7 @@ def _learned(
 def _training(
     training: xr.Dataset, context: Sequence[str], names: Sequence[str], units: Units
 ) -> Trajectories:
-    """Trajectories at even times and constant contexts, without missing states."""
+    """Return trajectories at even times and constant contexts, without missing states."""
     data = Trajectories.of(training, context, names, units=units)
     if data.contexts.path is not None:
         got = "a context that moves"

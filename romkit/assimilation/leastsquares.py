@@ -68,8 +68,8 @@ class Fit:
         return d, self.w + step - follows
 
     def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and w as a
-        function of d.
+        """Return normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and
+        w as a function of d.
 
         The last are (M, G, q, p + 1): minus the derivative of the step of w by that of d, and the
         step at d.
@@ -131,8 +131,8 @@ class LeastSquares:
         return Fit(self, members, d, w, cost, blocks, slope)
 
     def _rows(self, members: Tensor, d: Tensor, w: Tensor) -> Pair:
-        """Derivatives and residual (M, G, N, p + q + 1) in units of the noise, zero where missing;
-        which members are lost (M,).
+        """Return derivatives and residual (M, G, N, p + q + 1) in units of the noise, zero where
+        missing; which members are lost (M,).
         """
         groups = w.shape[1]
         of_samples = d.repeat_interleave(groups, 0)

@@ -55,7 +55,9 @@ class Setup:
     size: int
 
     def parted(self, members: Array) -> tuple[Array, Array]:
-        """States (N, d) and contexts (N, p), known parameters included, of members (N, d + f)."""
+        """Return states (N, d) and contexts (N, p), known parameters included, of members (N, d +
+        f).
+        """
         w, free = np.split(members, [self.size], axis=1)
         c = np.repeat(self.known[None], len(members), axis=0)
         c[:, self.free] = free
@@ -109,7 +111,7 @@ class State:
 
 
 def predict(setup: Setup, state: State, t: float) -> Array:
-    """Forecast members to a time; what sensors see of them (N, s)."""
+    """Return forecast members to a time; what sensors see of them (N, s)."""
     std = np.sqrt(t - state.time) * setup.drift
     forecast = functools.partial(setup.model.forecast, start=state.time, end=t, rng=state.rng)
     return walk(setup, state, std, forecast)
@@ -227,8 +229,8 @@ def analyse(setup: Setup, state: State, values: Array, views: Array, number: int
 
 
 def _reflected(root: Array, rng: Generator) -> Array:
-    """A root (n, n) times a random reflection, which keeps mean and covariance: no member keeps its
-    place for ever.
+    """Return a root (n, n) times a random reflection, which keeps mean and covariance: no member
+    keeps its place for ever.
     """
     mirror = rng.standard_normal(len(root))
     normal = 2 / (mirror @ mirror) * mirror
@@ -236,7 +238,9 @@ def _reflected(root: Array, rng: Generator) -> Array:
 
 
 def measured(setup: Setup, state: State, ends: tuple[Array, Array]) -> dict[str, float]:
-    """Values of the three tests on the last observations; `ends` (f,) are those of the range."""
+    """Return values of the three tests on the last observations; `ends` (f,) are those of the
+    range.
+    """
     total = state.record.sum(0)
     chi, freedom = total[:2]
     change, lost = np.split(total[2:], 2)

@@ -51,7 +51,7 @@ class Weight(NamedTuple):
 
     @classmethod
     def of(cls, modes: Tensor, covariance: Tensor, observed: Tensor) -> "Weight":
-        """Weights for V (N, r), Λ (M, r, r), and which numbers are observed (M, G, N)."""
+        """Return weights for V (N, r), Λ (M, r, r), and which numbers are observed (M, G, N)."""
         values, vectors = torch.linalg.eigh(covariance.unsqueeze(1))
         roots = values.clamp(min=0).sqrt()
         root = vectors * roots.unsqueeze(-2)  # (M, 1, r, r)
@@ -66,7 +66,7 @@ class Weight(NamedTuple):
         return cls(modes, inner, logdets.sum(1))
 
     def at(self, which: Tensor) -> "Weight":
-        """Weights of some members."""
+        """Return weights of some members."""
         return Weight(self.modes, self.inner[which], self.logdet[which])
 
     def product(self, a: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class ModelError:
         return cls(points, trajectory, lengths, alpha, modes, residuals, rest, d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
-        """Mean (M, N) at contexts and latent states."""
+        """Return mean (M, N) at contexts and latent states."""
         points = torch.cat([d, w], dim=1) / self.lengths
         kernel = kernel_of(points, self.points / self.lengths)
         return kernel @ self.alpha @ self.modes.mT
@@ -155,7 +155,7 @@ class ModelError:
 
 
 def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
-    """Rows of each trajectory, by its number (K,) at each sample."""
+    """Return rows of each trajectory, by its number (K,) at each sample."""
     rows = []
     for number in trajectory.unique():
         is_of_it = trajectory == number
@@ -180,8 +180,8 @@ def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
 
 
 def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tensor]) -> Pair:
-    """Coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left out,
-    of rows (F, k) of folds.
+    """Return coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left
+    out, of rows (F, k) of folds.
 
     Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).
     """

@@ -72,7 +72,7 @@ class Exact(Forecasting):
         """Nothing."""
 
     def view(self, w: Array, c: Array, moved: Array) -> View:
-        """The observed components (N, s), and the states at other contexts."""
+        """Return the observed components (N, s), and the states at other contexts."""
         return w[:, self.rows], w
 
     def forecast(
@@ -124,8 +124,8 @@ class Noisy(Forecasting):
     def view(
         self, w: Array, c: Array, moved: Array, noise: Array | None = None, t: float = 0.0
     ) -> View:
-        """The observed components (N, s), and the latent states of the same full states at other
-        contexts.
+        """Return the observed components (N, s), and the latent states of the same full states at
+        other contexts.
 
         What is across the motion of noise (N, d) is added to latent states before; that along it is
         one of the speed.
@@ -235,7 +235,7 @@ class Noisy(Forecasting):
         return w[:, lag:] - ends
 
     def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
-        """States (N, d) at time `end`."""
+        """Return states (N, d) at time `end`."""
         y = np.concatenate([w, c, speed[:, None]], axis=1)
         y = torch.from_numpy(y)
         times = torch.tensor([start, end], dtype=torch.float64)
@@ -296,14 +296,14 @@ class Noisy(Forecasting):
 
 
 def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
-    """Forecasts by a full or a reduced model."""
+    """Return forecasts by a full or a reduced model."""
     if isinstance(model, LatentModel):
         return Noisy(model, rows)
     return Exact(model, rows)
 
 
 def _root_per_time(squares: Array, span: float) -> float:
-    """Standard deviation in one unit of time, by mean squares (C,) after a span."""
+    """Return standard deviation in one unit of time, by mean squares (C,) after a span."""
     return np.sqrt(np.median(squares) / span)
 
 

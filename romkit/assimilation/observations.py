@@ -85,13 +85,14 @@ class Sensors(NamedTuple):
 
     @classmethod
     def of(cls, source: Projection | System, rows: Sequence[int]) -> "Sensors":
-        """The components of these numbers."""
+        """Return the components of these numbers."""
         names = names_of(source)
         units = units_of(source).state
         return cls(tuple(names[row] for row in rows), tuple(units[row] for row in rows))
 
     def read(self, values: object) -> object:
-        """An observation (s,) in the order and the units of the sensors, where it has labels.
+        """Return an observation (s,) in the order and the units of the sensors, where it has
+        labels.
 
         Raises:
             InputError: it lacks a sensor, or has a unit that cannot be converted.
@@ -105,14 +106,14 @@ class Sensors(NamedTuple):
 
 
 def names_of(source: Projection | System) -> Names:
-    """Names of the components of the state."""
+    """Return names of the components of the state."""
     if isinstance(source, Projection):
         return tuple(source.frame.state_names)
     return tuple(source.state_names)
 
 
 def units_of(source: Projection | System) -> Units:
-    """Units of states, contexts and times of a model."""
+    """Return units of states, contexts and times of a model."""
     if isinstance(source, Projection):
         return source.frame.units
     return source.known_units
@@ -142,7 +143,7 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
 
 
 def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
-    """The observed components of the state."""
+    """Return the observed components of the state."""
     names = list(component_names(state))
     for name in observed:
         count = names.count(name)
@@ -174,7 +175,7 @@ def _check_numbers(state: xr.Dataset) -> None:
 def rows_of(
     names: Sequence[str], sensors: Sequence[object] | None, argument: str = "sensors"
 ) -> list[int]:
-    """Numbers of the sensors among the components; of all by default.
+    """Return numbers of the sensors among the components; of all by default.
 
     Raises:
         InputError: no sensor, one that is no component, or one twice, whose noise would count as
@@ -204,7 +205,9 @@ def rows_of(
 
 
 def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
-    """Number of a component given by its name, or by its number, which may count from the end."""
+    """Return number of a component given by its name, or by its number, which may count from the
+    end.
+    """
     # an array is compared entry by entry, so that nothing is known of it as a whole
     if isinstance(sensor, str):
         sensor = full_name(sensor, names)

@@ -160,7 +160,7 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> Pa
 
 
 def _bound(information: Tensor, predict: Prediction) -> Tensor:
-    """Standard deviations (p,) of the context by information (K, u, u), root mean squares."""
+    """Return standard deviations (p,) of the context by information (K, u, u), root mean squares."""
     contexts = len(predict.scale)
     covariance = torch.linalg.inv(information)
     variances = covariance.diagonal(dim1=1, dim2=2)

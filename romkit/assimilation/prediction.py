@@ -100,7 +100,7 @@ class Prediction:
         return min(max(tolerance, TIGHTEST), LOOSEST)
 
     def context(self, d: Tensor) -> Tensor:
-        """Contexts in physical units."""
+        """Return contexts in physical units."""
         return self.shift + self.scale * d
 
     def encode(self, d: Tensor, states: Sequence[Tensor]) -> Tensor:
@@ -147,8 +147,8 @@ def _check(projection: Projection) -> None:
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:
-    """Values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for all
-    differences.
+    """Return values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for
+    all differences.
     """
     m, p = d.shape
     unknowns = p + w.shape[-1]

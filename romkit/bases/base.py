@@ -76,7 +76,7 @@ def _check_mass_matrix(matrix: sparse.csr_array | sparse.csr_matrix, n: int) -> 
 
 
 def _unlike_weight(expected: str, shape: tuple[int, ...]) -> InputError:
-    """Error for a weight of another shape."""
+    """Return error for a weight of another shape."""
     return InputError(
         "weight",
         expected=expected,
@@ -218,8 +218,8 @@ class Basis(Display):
         mean: Tensor,
         **spectrum: Tensor | Sequence[str] | None,
     ) -> "Basis":
-        """A basis from V and W V, where W itself is not at hand; further arguments are those of the
-        class.
+        """Return a basis from V and W V, where W itself is not at hand; further arguments are those
+        of the class.
         """
         return cls(modes, mean, dual=dual, **spectrum)
 
@@ -265,8 +265,8 @@ class Basis(Display):
 
     @validated
     def project(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset of the coordinates: `state`, and the time derivatives that there are, with r
-        components.
+        """Return a dataset of the coordinates: `state`, and the time derivatives that there are,
+        with r components.
 
         A snapshot of which components are NaN gets the coordinates that fit the others best, given
         the spread of the complete snapshots. Variables in chunks of dask stay so, and nothing is
@@ -321,7 +321,7 @@ class Basis(Display):
 
     @validated
     def truncated(self, rank: Count) -> "Basis":
-        """The first `rank` modes."""
+        """Return the first `rank` modes."""
         if rank > self.rank:
             raise InputError(
                 "rank",
@@ -346,7 +346,7 @@ class Basis(Display):
         return basis
 
     def facts(self) -> dict[str, str]:
-        """Sizes, and what is left out of the energy of the snapshots."""
+        """Return sizes, and what is left out of the energy of the snapshots."""
         left_out = "unknown"
         if self.energy is not None:
             left_out = f"{1 - self.energy[-1].item():.2e}"
@@ -359,7 +359,7 @@ class Basis(Display):
         }
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
-        """The singular values."""
+        """Return the singular values."""
         values = []
         if self.singular_values is not None:
             values = [self.singular_values.tolist()]

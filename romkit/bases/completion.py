@@ -16,8 +16,8 @@ ROUNDING = 1e-12
 
 
 def filled(y: Tensor, *, rounds: int = 4) -> Tensor:
-    """Snapshots (N, n) without NaN: the expectation of what is missing, given what is there, of a
-    normal distribution about zero along the leading modes.
+    """Return snapshots (N, n) without NaN: the expectation of what is missing, given what is there,
+    of a normal distribution about zero along the leading modes.
 
     `rounds`: rounds in which snapshots are filled by modes, and modes made of the filled
     snapshots.
@@ -50,7 +50,7 @@ def filled(y: Tensor, *, rounds: int = 4) -> Tensor:
 
 
 def patterns(missing: Tensor) -> Iterator[Pair]:
-    """Rows that lack the same components, and the components that they have."""
+    """Yield rows that lack the same components, and the components that they have."""
     kinds, number = missing.unique(dim=0, return_inverse=True)
     for k, kind in enumerate(kinds):
         if bool(kind.any()):

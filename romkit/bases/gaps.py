@@ -56,8 +56,8 @@ class Spread(NamedTuple):
 def estimated(
     metric: Metric, deviation: Tensor, spread: Spread, *, unknown: float = 1e-2
 ) -> Tensor | None:
-    """Coordinates (r,) of a deviation (n,) from the mean of which components are NaN: least squares
-    on those that are there, weighed against the spread of complete snapshots.
+    """Return coordinates (r,) of a deviation (n,) from the mean of which components are NaN: least
+    squares on those that are there, weighed against the spread of complete snapshots.
 
     None where the components that are missing leave more than the share `unknown` of the variance
     of coordinates open.

@@ -33,7 +33,7 @@ def basis(
     checkpoint: FilePath | None = None,
     device: Device | None = None,
 ) -> Basis:
-    """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
+    """Return the leading modes of snapshots: the subspace that is nearest to them in the metric W.
 
     Args:
         data: a dataset in romkit's schema, or snapshots (N, n).
@@ -85,8 +85,8 @@ def basis(
 
 
 def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
-    """The fewest modes of runs that leave out no more than a share of the energy, or the leading
-    `most` where these leave out more; `energy` says what they hold.
+    """Return the fewest modes of runs that leave out no more than a share of the energy, or the
+    leading `most` where these leave out more; `energy` says what they hold.
     """
     state = data["state"]
     rank = min(FEW, most)
@@ -108,7 +108,7 @@ def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
 
 
 def _with_units_of(data: object, basis: Basis) -> Basis:
-    """The basis with the units of data that have some."""
+    """Return the basis with the units of data that have some."""
     if isinstance(data, xr.Dataset):
         return basis.with_units(state_units(data))
     return basis
@@ -128,7 +128,7 @@ def _check_rank(state: xr.DataArray, rank: int) -> None:
 
 
 def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
-    """States (trajectory, time, component) in chunks of dask; None for data in memory."""
+    """Return states (trajectory, time, component) in chunks of dask; None for data in memory."""
     if isinstance(data, xr.Dataset) and "state" in data:
         state = variable_of(data, "state", fix="see the guide, 'Your own data'")
         if chunk is not None:
@@ -161,7 +161,7 @@ def _snapshots(data: xr.Dataset | Array | Tensor, device: torch.device | None) -
 
 
 def _without_gaps(x: Tensor) -> Tensor:
-    """Snapshots (N, n) whose missing components are filled from the leading modes."""
+    """Return snapshots (N, n) whose missing components are filled from the leading modes."""
     if not bool(x.isnan().any()):
         return x
     mean = x.nanmean(0)
@@ -169,7 +169,7 @@ def _without_gaps(x: Tensor) -> Tensor:
 
 
 def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
-    """The smallest number of modes that leave no more than `tolerance` of the energy.
+    """Return the smallest number of modes that leave no more than `tolerance` of the energy.
 
     Raises:
         InputError: `rank` modes leave more.

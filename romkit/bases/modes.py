@@ -46,7 +46,7 @@ class Decomposition(NamedTuple):
 
 @validated
 def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decomposition:
-    """The leading left singular vectors of centred snapshots, orthonormal in a metric.
+    """Return the leading left singular vectors of centred snapshots, orthonormal in a metric.
 
     Up to `EXACT` snapshots or components by the Gram matrix of the smaller side (Sirovich 1987),
     and more of both by random directions and two passes (Halko, Martinsson, Tropp 2011). A
@@ -164,7 +164,7 @@ def _leading(gram: Tensor, rank: int) -> Tensor:
 
 
 def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
-    """Columns with the same span that are orthonormal in the metric."""
+    """Return columns with the same span that are orthonormal in the metric."""
     length = u.norm(dim=0)
     nonzero = length > 0
     u = u[:, nonzero] / length[nonzero]
@@ -185,12 +185,12 @@ class Summary(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
-        """Summary of snapshots (N, n)."""
+        """Return summary of snapshots (N, n)."""
         mean = x.mean(0)
         return cls(len(x), mean, decompose(x - mean, columns, weigh))
 
     def merged(self, addition: "Summary", columns: int, weigh: Weigher) -> "Summary":
-        """Summary of both sets of snapshots.
+        """Return summary of both sets of snapshots.
 
         Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal
         decomposition; Ross et al. (2008) for the mean.
@@ -237,8 +237,8 @@ class Summary(NamedTuple):
 
 @validated
 def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weight = None) -> Basis:
-    """The basis of snapshots of which only the bases of parts are at hand; merged ones can be
-    merged again.
+    """Return the basis of snapshots of which only the bases of parts are at hand; merged ones can
+    be merged again.
 
     Mean and energy are exact. Modes are those of what the parts kept: give these more modes than
     are asked for here. The energy that is left out is at most that of the best basis and what the

@@ -37,7 +37,7 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
 
 
 def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
-    """Tensors of nearly the same basis, with numbers of fewer bits; what is `rebuilt` is
+    """Return tensors of nearly the same basis, with numbers of fewer bits; what is `rebuilt` is
     orthonormal in float64.
 
     Modes V are rounded and then made orthonormal by a small matrix R in float64, so Vᵀ W V = I
@@ -65,7 +65,7 @@ def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
 
 
 def rebuilt(tensors: Tensors, units: str | Sequence[str] = ()) -> Basis:
-    """The basis of these tensors and units, one for all or for each; KeyError, InputError or
+    """Return the basis of these tensors and units, one for all or for each; KeyError, InputError or
     RuntimeError where they are not of one.
     """
     if isinstance(units, str):
@@ -87,7 +87,7 @@ def _turned(tensors: Tensors, name: str) -> Tensor:
 
 
 def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Basis:
-    """The basis of a sealed file.
+    """Return the basis of a sealed file.
 
     Raises:
         FileError: content that does not fit.

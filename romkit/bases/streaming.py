@@ -51,8 +51,8 @@ def stream(
     *,
     settled: float = 1e-7,
 ) -> Summary:
-    """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask
-    that is active.
+    """Return mean and leading modes of snapshots that need not fit into memory, by the scheduler of
+    dask that is active.
 
     Args:
         state: (trajectory, time, component) in chunks of dask. If the components lie in several of
@@ -110,8 +110,8 @@ def stream(
 
 
 def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tensor, Tensor] | None:
-    """Number of the pass that is next, mean and subspace before it, of a checkpoint; None where
-    there is none.
+    """Return number of the pass that is next, mean and subspace before it, of a checkpoint; None
+    where there is none.
     """
     if file is None or not file.is_file():
         return None
@@ -164,8 +164,8 @@ class _Blocks:
 
 
 def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
-    """A pass: Y = Xᵀ X W Q, Qᵀ W Y, energy and mean of the snapshots, X relative to their mean and
-    not to that given.
+    """Return a pass: Y = Xᵀ X W Q, Qᵀ W Y, energy and mean of the snapshots, X relative to their
+    mean and not to that given.
 
     Sums of chunks are added in pairs, and sums of pairs again: to the same bits on every scheduler.
     """
@@ -209,7 +209,7 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
 def _coordinates_of_rows(
     blocks: _Blocks, shared: list[dict[str, Any]], width: tuple[int, ...]
 ) -> da.Array:
-    """Coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
+    """Return coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
     sizes = (*blocks.array.chunks[:2], width)
     summands = []
     for array, tensors in zip(blocks.arrays, shared, strict=True):
@@ -229,7 +229,7 @@ def _refuse_missing(array: da.Array) -> None:
 
 
 def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:
-    """Sum of one or more summands, by a binary tree."""
+    """Return sum of one or more summands, by a binary tree."""
     while len(summands) > 1:
         pairs = map(add, summands[::2], summands[1::2])
         unpaired = summands[len(summands) // 2 * 2 :]
@@ -238,7 +238,7 @@ def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:
 
 
 def _coordinates(chunk: Array, *, mean: Tensor, dual: Tensor) -> Array:
-    """Coordinates (c, t, k) of the snapshots of a chunk (c, t, n)."""
+    """Return coordinates (c, t, k) of the snapshots of a chunk (c, t, n)."""
     with one_thread():
         return (_deviations(chunk, mean) @ dual).numpy(force=True).reshape(*chunk.shape[:2], -1)
 
@@ -251,8 +251,8 @@ def _sums_of_chunk(
     dual: Tensor,
     weigh: Weigher,
 ) -> tuple[Array, ...]:
-    """Sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k, k),
-    energy.
+    """Return sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k,
+    k), energy.
     """
     with one_thread():
         x = _deviations(chunk, mean)  # (c t, n)
@@ -266,7 +266,7 @@ def _sums_of_chunk(
 
 
 def _deviations(chunk: Array, mean: Tensor) -> Tensor:
-    """Snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
+    """Return snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
     rows = chunk.reshape(-1, len(mean))
     deviations = np.subtract(rows, mean.numpy(force=True), dtype=np.float64)
     return torch.from_numpy(deviations).to(mean.device)

@@ -120,14 +120,15 @@ class Branch:
         self.end = ""
 
     def at(self, u: Array) -> Point | None:
-        """The solution at the parameter of a guess u, from where the parameter grows; None if none
-        is found.
+        """Return the solution at the parameter of a guess u, from where the parameter grows; None
+        if none is found.
         """
         along = np.eye(len(u))[-1]
         return self.through(u, along, along)
 
     def through(self, u: Array, across: Array, onward: Array) -> Point | None:
-        """The solution on the plane through a guess u across a direction; None if none is found.
+        """Return the solution on the plane through a guess u across a direction; None if none is
+        found.
 
         `onward` is the side that the branch goes on to.
         """
@@ -138,8 +139,8 @@ class Branch:
         return self._point(*solution, onward)
 
     def points(self, first: Point, count: int) -> Iterator[tuple[Point, Events]]:
-        """Points until the branch ends, `count` at most, each with the special points before it;
-        the last one is at the end of the range.
+        """Yield points until the branch ends, `count` at most, each with the special points before
+        it; the last one is at the end of the range.
 
         `end` says why afterwards.
         """
@@ -170,14 +171,14 @@ class Branch:
             step = min(1.3 * step, self._longest(ahead))
 
     def ahead(self, point: Point, step: float) -> Point | None:
-        """The point of the branch on the plane across its tangent at this distance; None where
-        Newton fails.
+        """Return the point of the branch on the plane across its tangent at this distance; None
+        where Newton fails.
         """
         guess = point.u + step * point.tangent
         return self.near(point, guess, NEWTON)
 
     def near(self, origin: Point, guess: Array, most: int = PATIENT) -> Point | None:
-        """The point near a guess, on the plane across the tangent at another point."""
+        """Return the point near a guess, on the plane across the tangent at another point."""
         self.equations.anchor(origin.u)
         solution = self.solved(guess, origin.tangent, most)
         if solution is None:
@@ -185,7 +186,7 @@ class Branch:
         return self._point(*solution, origin.tangent)
 
     def taken(self, u: Array, along: Array) -> Point:
-        """A point that is as it is given."""
+        """Return a point that is as it is given."""
         self.equations.anchor(u)
         _, jacobian = self.equations.linearised(u)
         return self._point(u, jacobian, along)
@@ -248,7 +249,8 @@ class Branch:
         return None
 
     def _least(self, matrix: Array, target: Array) -> Array:
-        """The shortest move (k,) that solves equations and plane (k, k), and keeps what they conserve.
+        """Return the shortest move (k,) that solves equations and plane (k, k), and keeps what they
+        conserve.
 
         A symmetry makes the matrix singular, and the shortest move has no share along it; so does a
         quantity that the field conserves, whose value at the start goes on to hold.
@@ -281,11 +283,11 @@ class Branch:
         return gradients
 
     def direction(self, move: Array) -> Array:
-        """A move of length one."""
+        """Return a move of length one."""
         return move / self._length(move)
 
     def _step(self, point: Point, step: float) -> tuple[Point, float] | None:
-        """The next point and the step to it, halved until Newton's method gets there."""
+        """Return the next point and the step to it, halved until Newton's method gets there."""
         while step >= SMALLEST:
             ahead = self.ahead(point, step)
             follows = ahead is not None and self._follows(point, ahead, step)
@@ -295,7 +297,7 @@ class Branch:
         return None
 
     def _follows(self, point: Point, ahead: Point, step: float) -> bool:
-        """Whether the point ahead lies on the same branch as one before.
+        """Tell whether the point ahead lies on the same branch as one before.
 
         A branch whose tangent turns by an angle leaves its first tangent by less than the step
         times that angle; a point farther off is one of another branch, or the step hides a bend.
@@ -310,7 +312,7 @@ class Branch:
         return bool(turned < BEND and off <= BENT * step * turned + OFF * size)
 
     def _meets(self, before: Point, after: Point) -> bool:
-        """Whether a branch between two points runs up to where another one crosses it."""
+        """Tell whether a branch between two points runs up to where another one crosses it."""
         for _ in range(BISECTIONS):
             half = _distance(before, after) / 2
             middle = self.ahead(before, half)
@@ -338,7 +340,7 @@ class Branch:
         return ""
 
     def _at_end(self, point: Point, ahead: Point) -> Point:
-        """The point at the end of the range, between two."""
+        """Return the point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
 
         def beyond(point: Point) -> float:
@@ -350,7 +352,7 @@ class Branch:
         return located[1]
 
     def _returns(self, first: Point, point: Point, ahead: Point) -> bool:
-        """Whether the first point lies on the step from a point to the one ahead."""
+        """Tell whether the first point lies on the step from a point to the one ahead."""
         if point is first:
             return False
         to_first = first.u - point.u
@@ -372,7 +374,7 @@ class Branch:
         return LARGEST / max(of_tail, of_state)
 
     def _turns(self, before: Point, after: Point) -> bool:
-        """Whether the parameter turns back, by more than rounding."""
+        """Tell whether the parameter turns back, by more than rounding."""
         begin = before.tangent[-1]
         end = after.tangent[-1]
         if (begin >= 0) == (end >= 0):
@@ -380,8 +382,8 @@ class Branch:
         return max(abs(begin), abs(end)) > TURN
 
     def _crosses(self, before: Point, after: Point) -> bool:
-        """Whether another branch crosses between two points: the determinant of the equations with
-        the tangent changes its sign there, and at a fold it does not.
+        """Tell whether another branch crosses between two points: the determinant of the equations
+        with the tangent changes its sign there, and at a fold it does not.
         """
         border = _bordered(before)
         border_after = _bordered(after)
@@ -395,7 +397,7 @@ class Branch:
         return bool(sign * sign_after < 0)
 
     def _changes(self, before: Point, after: Point) -> Iterator[Located]:
-        """Changes of stability."""
+        """Yield changes of stability."""
         crossing, upper = sorted((before.unstable, after.unstable))
         while crossing < upper:
             located = self._located(before, after, lambda point, k=crossing: point.growth[k])
@@ -412,8 +414,8 @@ class Branch:
                 crossing += 1
 
     def _located(self, before: Point, after: Point, test: Test) -> Sample | None:
-        """Distance from a point and the point between it and the next where a test function changes
-        its sign; None where that is rounding.
+        """Return distance from a point and the point between it and the next where a test function
+        changes its sign; None where that is rounding.
         """
         if test(before) * test(after) > 0:
             return None
@@ -445,7 +447,7 @@ class Branch:
         return float(np.sqrt(self._product(move, move)))
 
     def _product(self, move: Array, other: Array) -> float:
-        """Product of two moves whose square is that of a length."""
+        """Return product of two moves whose square is that of a length."""
         state, tail = np.split(move * other, [-self.equations.tail])
         return float(state.mean() + tail.sum())
 
@@ -465,8 +467,8 @@ class _Stretch:
         self.known: list[Sample] = [(0.0, before), (self.step, after)]
 
     def root(self, test: Test) -> float:
-        """Distance where a test function of points is zero; it is interpolated where Newton's method
-        fails.
+        """Return distance where a test function of points is zero; it is interpolated where
+        Newton's method fails.
         """
 
         def value(length: float) -> float:
@@ -479,7 +481,7 @@ class _Stretch:
         return brentq(value, 0.0, self.step, xtol=accuracy, rtol=1e-12)
 
     def knows(self, length: float) -> bool:
-        """Whether there is a point at this distance."""
+        """Tell whether there is a point at this distance."""
         return any(length == distance for distance, _ in self.known)
 
     def look(self, length: float) -> bool:
@@ -500,7 +502,7 @@ class _Stretch:
         return True
 
     def at(self, length: float) -> Point:
-        """The point at a distance, or the one that its neighbours give."""
+        """Return the point at a distance, or the one that its neighbours give."""
         for distance, point in self.known:
             if distance == length:
                 return point
@@ -521,7 +523,7 @@ class _Stretch:
 
 
 def _largest(jacobian: Array) -> float:
-    """Unit of the equations, so that a slow field has no smaller rank than a fast one."""
+    """Return unit of the equations, so that a slow field has no smaller rank than a fast one."""
     return float(np.abs(jacobian).max().clip(TINY))
 
 
@@ -540,13 +542,13 @@ def _distance(before: Point, after: Point) -> float:
 
 
 def _inside(point: Point) -> bool:
-    """Whether the parameter is in its range, but for rounding."""
+    """Tell whether the parameter is in its range, but for rounding."""
     parameter = point.u[-1]
     return bool(-TURN <= parameter <= 1 + TURN)
 
 
 def _count_inside(events: Events) -> int:
-    """Number of events before the first one outside of the range."""
+    """Return number of events before the first one outside of the range."""
     for count, (_, point) in enumerate(events):
         if not _inside(point):
             return count

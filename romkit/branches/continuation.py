@@ -135,7 +135,7 @@ def continuation(
 
 
 def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
-    """The parameter that varies, its ends, and the other parameters."""
+    """Return the parameter that varies, its ends, and the other parameters."""
     fixed = dict(context)
     varying = [name for name, value in context.items() if _is_pair(value)]
     if len(varying) != 1:
@@ -155,7 +155,7 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
 
 
 def _is_pair(value: object) -> bool:
-    """Whether a value is two numbers."""
+    """Tell whether a value is two numbers."""
     try:
         numbers = np.asarray(value)
     except (TypeError, ValueError):

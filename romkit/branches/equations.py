@@ -91,15 +91,15 @@ class Equations(abc.ABC):
         return np.zeros((0, len(u)))
 
     def at_rest(self, u: Array) -> bool:
-        """Whether an orbit has shrunk to an equilibrium."""
+        """Tell whether an orbit has shrunk to an equilibrium."""
         return False
 
     @abc.abstractmethod
     def linearised(self, u: Array) -> Linearisation:
-        """Residual (k,) and Jacobian (k, k + 1) at u (k + 1,)."""
+        """Return residual (k,) and Jacobian (k, k + 1) at u (k + 1,)."""
 
     def at_solution(self, u: Array, jacobian: Array) -> Array:
-        """Jacobian at a solution u, from that at the last but one step of Newton's method."""
+        """Return jacobian at a solution u, from that at the last but one step of Newton's method."""
         return jacobian
 
     @abc.abstractmethod
@@ -108,14 +108,16 @@ class Equations(abc.ABC):
 
     @abc.abstractmethod
     def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
-        """Eigenvalues or multipliers, least stable first, and their growth."""
+        """Return eigenvalues or multipliers, least stable first, and their growth."""
 
     @abc.abstractmethod
     def bifurcation(self, value: complex, pair: bool) -> str:
-        """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
+        """Return name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
 
     def is_pair(self, values: Array, k: int) -> bool:
-        """Whether value k has a complex conjugate, and is no double real one that errors split."""
+        """Tell whether value k has a complex conjugate, and is no double real one that errors
+        split.
+        """
         if k + 1 == len(values):
             return False
         largest = np.nanmax(np.abs(values))
@@ -209,7 +211,7 @@ class Returns(Equations):
         self.step = DIFFERENCE
 
     def linearised(self, u: Array) -> Linearisation:
-        """Residual and Jacobian at u, by one call for all differences."""
+        """Return residual and Jacobian at u, by one call for all differences."""
         residual, jacobian = _by_differences(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
@@ -218,7 +220,7 @@ class Returns(Equations):
         return _of_multiplier(value, pair)
 
     def multipliers(self, u: Array, matrix: Array, time: float) -> Array:
-        """Eigenvalues (d,) of the flow over a time, linearised, whose matrix has errors of
+        """Return eigenvalues (d,) of the flow over a time, linearised, whose matrix has errors of
         differences.
 
         One that is smaller than these follows from Liouville's identity: the product of all is the
@@ -288,8 +290,8 @@ class Orbits(Returns):
         return row[None]
 
     def at_rest(self, u: Array) -> bool:
-        """Whether the orbit has shrunk to an equilibrium, or through it, so that it crosses the
-        plane backwards.
+        """Tell whether the orbit has shrunk to an equilibrium, or through it, so that it crosses
+        the plane backwards.
         """
         w = u[:-2]
         period = self.unit * u[-2]
@@ -308,15 +310,15 @@ class Orbits(Returns):
         return self.rate(w, u[-1:])[0]
 
     def linearised(self, u: Array) -> Linearisation:
-        """Residual and Jacobian at u; NaN where Newton's method left all periods."""
+        """Return residual and Jacobian at u; NaN where Newton's method left all periods."""
         if u[-2] > 0:
             return super().linearised(u)
         count = len(u) - 1
         return np.full(count, np.nan), np.full((count, count + 1), np.nan)
 
     def __call__(self, u: Array) -> Array:
-        """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
-        steps.
+        """Return residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by
+        small steps.
         """
         w = u[:, :-2]
         periods = u[:, -2]
@@ -356,7 +358,7 @@ class ForcedOrbits(Returns):
         self.period = period
 
     def __call__(self, u: Array) -> Array:
-        """Residuals (B, d) at u (B, d + 1)."""
+        """Return residuals (B, d) at u (B, d + 1)."""
         w = u[:, :-1]
         parameter = u[:, -1]
         ends = _ends(self.flow, parameter, w, self.period)
@@ -392,7 +394,7 @@ def _step(jacobian: Array) -> float:
 
 
 def _by_differences(residuals: Callable[[Array], Array], u: Array, step: float) -> Linearisation:
-    """Residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call."""
+    """Return residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call."""
     lengths = step * np.maximum(1.0, np.abs(u))
     steps = np.diag(lengths)
     points = np.vstack([u, u + steps, u - steps])

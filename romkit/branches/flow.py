@@ -75,7 +75,7 @@ class TimeMap:
         self._forced_runs: dict[tuple[int, float], Run] = {}
 
     def __call__(self, c: Tensor, w: Tensor, time: float) -> Tensor:
-        """States (B, d) after a time of states w (B, d), at contexts c (B, p)."""
+        """Return states (B, d) after a time of states w (B, d), at contexts c (B, p)."""
         if self.controlled:
             solver = self.model.solver(c)
             if solver is not None and type(solver) is not RK4:
@@ -87,7 +87,9 @@ class TimeMap:
         return self._in_steps(c, w, time, self.steps)
 
     def course(self, c: Tensor, w: Tensor, time: float) -> Tensor:
-        """States (N, d) after even parts of a time of one state w (1, d), the last one at its end."""
+        """Return states (N, d) after even parts of a time of one state w (1, d), the last one at
+        its end.
+        """
         solver = self.model.solver(c)
         if self.controlled and solver is not None and type(solver) is not RK4:
             times = torch.linspace(0.0, time, LOOKS + 1, dtype=w.dtype)
@@ -132,11 +134,11 @@ class TimeMap:
         return True
 
     def _largest(self, w: Tensor) -> float:
-        """Largest component of states (B, d), in units of their size."""
+        """Return largest component of states (B, d), in units of their size."""
         return float((w / self.size).abs().max())
 
     def _is_checked(self, w: Tensor, time: float) -> bool:
-        """Whether the error was seen near this state and time."""
+        """Tell whether the error was seen near this state and time."""
         if self._checked is None:
             return False
         before, state = self._checked
@@ -146,12 +148,12 @@ class TimeMap:
         return abs(time - before) < MOVED * min(time, before)
 
     def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
-        """States (B, d) after a time, in so many steps."""
+        """Return states (B, d) after a time, in so many steps."""
         ends = torch.tensor([0.0, float(steps)], dtype=w.dtype)
         return self._at(c, w, time, steps, ends)[:, -1]
 
     def _at(self, c: Tensor, w: Tensor, time: float, steps: int, ends: Tensor) -> Tensor:
-        """States (B, N, d) after numbers (N,) of steps of a time."""
+        """Return states (B, N, d) after numbers (N,) of steps of a time."""
         step = time / steps
         if not self.forced:
             speed = torch.full((len(c),), step, dtype=c.dtype)
@@ -173,8 +175,8 @@ class TimeMap:
         return self._forced_runs[key]
 
     def _forced_rate(self, step: float, size: int, t: Tensor, y: Tensor) -> Tensor:
-        """Forced field of states with their contexts (B, d + p), for one length of a step: members
-        do not share a time that depends on their values.
+        """Return forced field of states with their contexts (B, d + p), for one length of a step:
+        members do not share a time that depends on their values.
         """
         w = y[:, :size]
         c = y[:, size:]

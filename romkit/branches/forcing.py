@@ -28,7 +28,7 @@ WITHIN = 0.05
 
 
 def probes(state: Array, size: Array, copies: int) -> Tensor:
-    """States (B, d) near a state (d,), so many times each."""
+    """Return states (B, d) near a state (d,), so many times each."""
     rng = np.random.default_rng(0)
     states = []
     for displacement in DISPLACED:
@@ -38,7 +38,7 @@ def probes(state: Array, size: Array, copies: int) -> Tensor:
 
 
 def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> bool:
-    """Whether f(t, y) differs between times at any of the states (B, d).
+    """Tell whether f(t, y) differs between times at any of the states (B, d).
 
     Args:
         field: f(t, y).
@@ -58,7 +58,7 @@ def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> 
 
 
 def _times(scale: float, span: float) -> Array:
-    """Times of all decades about the time scale, and times in the span of a run."""
+    """Return times of all decades about the time scale, and times in the span of a run."""
     powers = np.linspace(-DECADES / 2, DECADES / 2, 4 * DECADES + 1)
     # irrational factors, so that no period divides all times
     numbers = np.arange(len(powers))
@@ -69,7 +69,9 @@ def _times(scale: float, span: float) -> Array:
 
 
 def period_of_force(field: Field, states: Tensor, near: float) -> float | None:
-    """Period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is none."""
+    """Return period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is
+    none.
+    """
     numbers = np.arange(32) + np.sqrt(0.5)
     times = near * numbers / 20.3
     rates = _rates(field, times, states)

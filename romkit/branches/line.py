@@ -97,7 +97,7 @@ class Line:
         return c
 
     def field(self, parameter: Array) -> Field:
-        """Field of scaled states (B, d)."""
+        """Return field of scaled states (B, d)."""
         # unknowns of the size of one, so that one tolerance suits all of them
         field = self.model.field(self.contexts(parameter))
         size = torch.from_numpy(self.size)
@@ -126,7 +126,7 @@ class Line:
         return Branch(Orbits(self.field, self.flow, self.course, self.period))
 
     def physical(self, place: float | Array) -> float | Array:
-        """The parameter at a place in its range."""
+        """Return the parameter at a place in its range."""
         return self.low + self.width * place
 
     def unknowns(self, branch: xr.Dataset, state: str) -> Array:
@@ -145,7 +145,7 @@ class Line:
         return np.column_stack([*columns, place])
 
     def states(self, u: Array) -> Array:
-        """States (K, d) of unknowns (K, k)."""
+        """Return states (K, d) of unknowns (K, k)."""
         return u[:, : len(self.size)] * self.size
 
     def variables(
@@ -165,7 +165,9 @@ class Line:
         return variables
 
     def named(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset with the parameters of the context as coordinates, and what leads back to them."""
+        """Return a dataset with the parameters of the context as coordinates, and what leads back
+        to them.
+        """
         ends = [self.low, self.low + self.width]
         data = data.assign_attrs(parameter=self.name, range=ends)
         data["parameter"].attrs["units"] = self.model.units[self.name]
@@ -174,12 +176,12 @@ class Line:
         return data.assign_coords(self.others)
 
     def _probed(self, state: Array) -> tuple[Field, torch.Tensor]:
-        """The field, and states near this one, at both ends of the range and between them."""
+        """Return the field, and states near this one, at both ends of the range and between them."""
         near = probes(state, self.size, len(PLACES))
         copies = len(near) // len(PLACES)
         parameter = np.repeat(PLACES, copies)
         return self._at(parameter), near
 
     def _at(self, parameter: Sequence[float]) -> Field:
-        """Field of states (B, d) at places (B,) in the range of the parameter."""
+        """Return field of states (B, d) at places (B,) in the range of the parameter."""
         return self.model.field(self.contexts(np.asarray(parameter)))

@@ -40,7 +40,7 @@ def dataset_of(kind: str, walked: list[Point], special: list[Special], line: Lin
 
 
 def _stability(kind: str, walked: list[Point]) -> dict[str, tuple[Any, ...]]:
-    """Variables of the spectra of the points of a branch."""
+    """Return variables of the spectra of the points of a branch."""
     spectrum = "eigenvalue"
     if kind == "orbits":
         spectrum = "multiplier"
@@ -51,7 +51,7 @@ def _stability(kind: str, walked: list[Point]) -> dict[str, tuple[Any, ...]]:
 
 
 def _events(kind: str, special: list[Special]) -> dict[str, tuple[Any, ...]]:
-    """Variables of the special points of a branch."""
+    """Return variables of the special points of a branch."""
     kinds = np.array([event.kind for event in special], dtype=str)
     after = np.array([event.after for event in special], dtype=int)
     variables = {"special_kind": ("special", kinds), "special_after": ("special", after)}
@@ -62,7 +62,7 @@ def _events(kind: str, special: list[Special]) -> dict[str, tuple[Any, ...]]:
 
 
 def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple[Any, ...]]:
-    """States of the full model behind unknowns (K, k), where there is another one."""
+    """Return states of the full model behind unknowns (K, k), where there is another one."""
     w = torch.from_numpy(line.states(u))
     context = line.contexts(u[:, -1])
     with torch.no_grad():

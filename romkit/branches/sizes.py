@@ -18,8 +18,8 @@ DECADES = (-15, 8)
 
 
 def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_parameter: Array) -> Array:
-    """Sizes (d,) of components of states (k, d): their largest values, and of those that are small
-    beside others, what the field says of them.
+    """Return sizes (d,) of components of states (k, d): their largest values, and of those that are
+    small beside others, what the field says of them.
 
     On an orbit a component is as large as it moves. At rest it is as large as its response to moves
     of the other components and of the parameter by their sizes, or as the move from which on the

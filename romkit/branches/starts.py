@@ -34,7 +34,7 @@ LEAVING = ("branch point", "Hopf", "period doubling")
 def first_of_state(
     start: torch.Tensor, kind: str, period: float | None, line: Line
 ) -> tuple[Branch, Point]:
-    """The branch near a state at the start of the range, and its first point."""
+    """Return the branch near a state at the start of the range, and its first point."""
     context = line.contexts(np.zeros(1))
     state = line.model.start(context, start)
     if period is not None:
@@ -181,8 +181,8 @@ def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
 
 
 def _coincident(branch: xr.Dataset, at: int, line: Line) -> tuple[int, int]:
-    """Number of branch points at the place of this one, one for each eigenvalue that crosses there,
-    and which of them it is.
+    """Return number of branch points at the place of this one, one for each eigenvalue that crosses
+    there, and which of them it is.
     """
     points = line.unknowns(branch, "special_state")
     apart = np.abs(points - points[at]).max(1)

@@ -38,7 +38,7 @@ class Start(NamedTuple):
 
 
 def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
-    """The first point of a branch that leaves another one; None if none is found.
+    """Return the first point of a branch that leaves another one; None if none is found.
 
     The amplitude is halved until Newton's method gets there: all errors of the guess are of third
     order, those of the linearised equations of first.
@@ -57,7 +57,7 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
 def crossing(
     branch: Branch, u: Array, along: Array, several: int, number: int, amplitude: float
 ) -> Start | None:
-    """A branch that crosses this one, whose tangent is `along`, at a branch point u.
+    """Return a branch that crosses this one, whose tangent is `along`, at a branch point u.
 
     Where several eigenvalues cross zero at once, branches of different kinds may leave: `number`
     counts them. Copies that a symmetry makes of one have the same parameter and spectrum, and are
@@ -132,8 +132,8 @@ def _direction(
 
 
 def _beside(branch: Branch, guess: Array, basis: Array) -> Array:
-    """The point (k,) whose residual is least among those that differ from a guess across a null
-    space alone, so by the parameter: in it the derivatives at the guess itself are zero.
+    """Return the point (k,) whose residual is least among those that differ from a guess across a
+    null space alone, so by the parameter: in it the derivatives at the guess itself are zero.
     """
     for _ in range(AIMED):
         residual, jacobian = branch.equations.linearised(guess)
@@ -144,7 +144,7 @@ def _beside(branch: Branch, guess: Array, basis: Array) -> Array:
 
 
 def doubled(branch: Branch, u: Array, along: Array) -> Start:
-    """The orbit of twice the period that leaves a period doubling u.
+    """Return the orbit of twice the period that leaves a period doubling u.
 
     Args:
         branch: of single orbits.
@@ -212,7 +212,7 @@ def _vector(matrix: Array, value: complex) -> Array:
 
 
 def _along(vector: Array, along: Array) -> Array:
-    """Projection of a vector onto a direction."""
+    """Return projection of a vector onto a direction."""
     share = (vector @ along) / (along @ along)
     return share * along
 
@@ -223,6 +223,6 @@ def _oriented(branch: Branch, across: Array) -> Array:
 
 
 def _largest_positive(vector: Array) -> Array:
-    """A vector, or its negative, whose largest number is positive."""
+    """Return a vector, or its negative, whose largest number is positive."""
     largest = np.argmax(abs(vector))
     return np.sign(vector[largest]) * vector

@@ -106,7 +106,7 @@ def verify(
 
 
 def _line_of(branch: xr.Dataset, system: System) -> Line:
-    """The full model along the parameter of a branch."""
+    """Return the full model along the parameter of a branch."""
     model = FullModel(system)
     name = branch.attrs.get("parameter")
     state = branch.get("decoded", branch.get("state"))
@@ -132,7 +132,7 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
 
 
 def _are_states(state: xr.DataArray, size: int) -> bool:
-    """Whether a variable has states (K, size) in numbers that torch has, all finite."""
+    """Tell whether a variable has states (K, size) in numbers that torch has, all finite."""
     if state is None or state.dtype not in (np.float32, np.float64) or state.shape[-1] != size:
         return False
     return state.size > 0 and bool(np.isfinite(state.values).all())
@@ -147,8 +147,8 @@ def _by_newton(full: Branch, guess: Array) -> tuple[Array, float]:
 
 
 def _by_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple[Array, float]:
-    """A fixed point of the flow over a time, or over its period, near a guess and at its parameter;
-    NaN without one.
+    """Return a fixed point of the flow over a time, or over its period, near a guess and at its
+    parameter; NaN without one.
     """
     parameter = guess[-1:]
     equations = full.equations
@@ -170,8 +170,8 @@ def _by_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple[Ar
 
 
 def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Array:
-    """Special point of the full model, of the kind of special point k, by following it from a few
-    points before.
+    """Return special point of the full model, of the kind of special point k, by following it from
+    a few points before.
     """
     after = int(branch["special_after"][k])
     kind = str(branch["special_kind"].values[k])
@@ -193,7 +193,7 @@ def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> 
 
 
 def _line_from(line: Line, origin: float, onward: float) -> Line:
-    """A line of its own, on which a branch goes forwards from 0 at a place of another line."""
+    """Return a line of its own, on which a branch goes forwards from 0 at a place of another line."""
     low = line.physical(origin)
     high = low + onward * line.width
     ahead = Line(line.model, line.name, (low, high), line.others)
@@ -206,7 +206,7 @@ def _line_from(line: Line, origin: float, onward: float) -> Line:
 def _compared(
     line: Line, kind: str, solutions: Array, decoded: Array, dim: str
 ) -> dict[str, tuple[Any, ...]]:
-    """Variables of solutions of the full model, and their distance from decoded points."""
+    """Return variables of solutions of the full model, and their distance from decoded points."""
     prefix = ""
     if dim == "special":
         prefix = "special_"

@@ -23,8 +23,8 @@ POINTS, STEPS = 64, 100
 
 
 def product(links: Links, *, rate: float = 0.05) -> float:
-    """Smallest sum over all paths of the products of norms that weights of the units give; any
-    weights give a bound.
+    """Return smallest sum over all paths of the products of norms that weights of the units give;
+    any weights give a bound.
 
     ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain
     has one path.
@@ -50,7 +50,7 @@ def product(links: Links, *, rate: float = 0.05) -> float:
 
 
 def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
-    """Bound with these logarithms of the weights of units."""
+    """Return bound with these logarithms of the weights of units."""
     # of the input and of each block: size, inverse weights, and the bound of its signal
     sizes = [links.size]
     balance = [torch.ones(links.size, dtype=torch.float64)]
@@ -73,8 +73,8 @@ def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
 def _sum_of_norms(
     rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]
 ) -> Tensor:
-    """Sum over origins (the input, each block) of the norm of the columns of one times the bound of
-    its signals.
+    """Return sum over origins (the input, each block) of the norm of the columns of one times the
+    bound of its signals.
     """
     total = rows.new_zeros(())
     columns = rows.split(list(sizes), dim=1)
@@ -87,7 +87,7 @@ def _sum_of_norms(
 def sampled(
     jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float
 ) -> float:
-    """Largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
+    """Return largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
 
     Args:
         jacobian: (points, r, k) at states or latent states (points, n) and contexts (points, p).
@@ -121,7 +121,7 @@ def sampled(
 def _starts(
     centers: Sequence[Tensor], radii: Sequence[float], spread: float
 ) -> tuple[list[Tensor], torch.optim.Adam]:
-    """Points of the balls, as offsets (POINTS, k) from the centers, and what moves them."""
+    """Return points of the balls, as offsets (POINTS, k) from the centers, and what moves them."""
     draw = torch.Generator().manual_seed(0)
     radius, context_radius = radii
     reach = [min(radius, 10 * spread), context_radius]
@@ -144,7 +144,7 @@ def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
 
 
 def _ball(size: int, radius: float, draw: torch.Generator) -> Tensor:
-    """Points (POINTS, size) of a ball."""
+    """Return points (POINTS, size) of a ball."""
     directions = torch.randn(POINTS, size, generator=draw, dtype=torch.float64)
     shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
     lengths = radius * shares

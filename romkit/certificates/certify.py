@@ -45,8 +45,8 @@ def certify(
     context_radius: NotNegative = 0.0,
     **named: object,
 ) -> xr.Dataset:
-    """Bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in physical
-    units.
+    """Return bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in
+    physical units.
 
     They hold for all states with ‖x - center‖ ≤ radius and all contexts with ‖c' - c‖ ≤
     context_radius, and for φ on the ball of the latent space that holds all encoded ones of them.
@@ -119,7 +119,7 @@ def certify(
 
 
 def _single(projection: Projection) -> Projection:
-    """A copy in float64, of a single model without a basis."""
+    """Return a copy in float64, of a single model without a basis."""
     check_single(projection)
     if projection.basis is not None:
         raise InputError(
@@ -134,7 +134,7 @@ def _single(projection: Projection) -> Projection:
 def _of_maps(
     model: Projection, centers: Pair, radii: tuple[float, float]
 ) -> dict[str, dict[str, float]]:
-    """Bounds of the three maps, by name."""
+    """Return bounds of the three maps, by name."""
     center, c = centers
     radius, context_radius = radii
     spread = model.frame.state_scale.norm().item()
@@ -177,8 +177,8 @@ class _Certified:
     spread: float
 
     def bounds(self, stretched: float = math.inf, moved: float = math.inf) -> dict[str, float]:
-        """All columns of the dataset; `stretched` and `moved` are known bounds in the state and in
-        the context.
+        """Return all columns of the dataset; `stretched` and `moved` are known bounds in the state
+        and in the context.
         """
         try:
             return self._bounds(stretched, moved)
@@ -229,13 +229,13 @@ class _Certified:
         )
 
     def _grows(self, chain: Links) -> bool:
-        """Whether units multiply a signal by another one, and all states are allowed."""
+        """Tell whether units multiply a signal by another one, and all states are allowed."""
         if not math.isinf(self.radii[0]):
             return False
         return any(len(block.matrices) > 1 for block in chain.blocks)
 
     def _upper(self, chain: Links, known: float) -> float:
-        """Smallest bound: a known one, that of the enclosure, or the semidefinite one."""
+        """Return smallest bound: a known one, that of the enclosure, or the semidefinite one."""
         if self._grows(chain):
             return known
         least = min(known, chain.enclosure)
@@ -273,7 +273,7 @@ class _Certified:
         return lower
 
     def _probes(self) -> list[Pair]:
-        """States and contexts of the balls, (1, n) and (1, p), where values are looked at."""
+        """Return states and contexts of the balls, (1, n) and (1, p), where values are looked at."""
         draw = torch.Generator().manual_seed(0)
         radius, context_radius = self.radii
         reach = min(radius, 10 * self.spread), context_radius
@@ -297,7 +297,7 @@ class _Certified:
         return P(x)
 
     def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
-        """Derivative (points, r, n) of the map by the state, or by the latent state."""
+        """Return derivative (points, r, n) of the map by the state, or by the latent state."""
         P = self.model.operator(c)
         if self.which == "decoder":
             return P.decode_jacobian(x).tangent
@@ -311,8 +311,8 @@ class _Certified:
         return moved.tangent.mT
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
-        """Derivative (points, r, p) of the map by the context, by central differences: cheaper than
-        forward mode.
+        """Return derivative (points, r, p) of the map by the context, by central differences:
+        cheaper than forward mode.
         """
         steps = STEP * self.model.frame.context_scale  # (p,)
         h = torch.diag(steps)

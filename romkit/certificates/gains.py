@@ -65,14 +65,16 @@ def _cut(pieces: list[Range], loose: Tensor, number: int) -> list[Range]:
 
 
 def _as_exact(box: Range) -> Range:
-    """The box; with one end if all its numbers are exact, so that nothing is done twice."""
+    """Return the box; with one end if all its numbers are exact, so that nothing is done twice."""
     if bool((box.low == box.high).all()):
         return Range(box.low, box.low)
     return box
 
 
 def _loose(bounds: Range, attained: Range) -> Tensor:
-    """Pieces (..., pieces) whose bounds exceed what points have attained by more than a slack."""
+    """Return pieces (..., pieces) whose bounds exceed what points have attained by more than a
+    slack.
+    """
     width = attained.high - attained.low
     rows = attained.largest.flatten(0, -2)
     size = rows.amax(0)
@@ -142,7 +144,7 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
 
 
 def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, falling: Tensor) -> Range:
-    """Values (..., points, 1 + numbers) of a function and its derivatives where they may be
+    """Return values (..., points, 1 + numbers) of a function and its derivatives where they may be
     extreme.
     """
     points = []
@@ -155,8 +157,8 @@ def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, fallin
 
 
 def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
-    """Places where functions (..., pieces, functions) are largest and smallest as far as a number decides:
-    at its ends if they are monotone in it, else at the middle.
+    """Return places where functions (..., pieces, functions) are largest and smallest as far as a
+    number decides: at its ends if they are monotone in it, else at the middle.
     """
     low = piece.low.unsqueeze(-1)
     middle = piece.middle.unsqueeze(-1)
@@ -201,7 +203,7 @@ def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
 
 
 def _halves(pieces: list[Range]) -> list[Range]:
-    """Both halves of each piece, cut along its widest number.
+    """Return both halves of each piece, cut along its widest number.
 
     Widths are those of asinh of the numbers: functions hardly bend where numbers are larger than
     one.

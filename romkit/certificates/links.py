@@ -33,7 +33,7 @@ class Signal(NamedTuple):
     reach: Tensor
 
     def through(self, matrix: Tensor) -> "Signal":
-        """A x."""
+        """Return a x."""
         size = matrix.abs()
         value = matrix @ self.value
         rows = matrix @ self.rows
@@ -113,7 +113,7 @@ class Units:
         return Signal(value, rows, middle, spread, reach)
 
     def _rows_of(self, arguments: Sequence[Argument]) -> Tensor:
-        """Rows (k, N) of a function whose gains are exact."""
+        """Return rows (k, N) of a function whose gains are exact."""
         rows = 0
         for x, gain in arguments:
             wide = _wide(x.rows, self.columns)
@@ -121,7 +121,7 @@ class Units:
         return rows
 
     def _new_rows(self, value: Tensor) -> Tensor:
-        """Rows (k, N + k) of units of their own, behind all others."""
+        """Return rows (k, N + k) of units of their own, behind all others."""
         count = len(value)
         before = value.new_zeros(count, self.columns)
         identity = torch.eye(count, dtype=value.dtype)
@@ -207,7 +207,7 @@ def links(units: Units, output: Signal, which: int) -> Links:
 
 
 def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
-    """Units (k,) whose derivative by an input that moves is not known exactly."""
+    """Return units (k,) whose derivative by an input that moves is not known exactly."""
     free = torch.zeros_like(moved[0])
     for moves, (_, gain) in zip(moved, arguments, strict=True):
         inexact = gain.radius > 0
@@ -240,7 +240,7 @@ def _block(
 
 
 def _enclosure(output: Signal, columns: slice) -> float:
-    """Bound of the norm of the gradient by an input, from that of its entries."""
+    """Return bound of the norm of the gradient by an input, from that of its entries."""
     if columns.stop == columns.start:
         return 0.0
     middle = output.middle[:, columns]
@@ -261,6 +261,6 @@ def _spread(x: Signal, gain: Range) -> Tensor:
 
 
 def _wide(rows: Tensor, columns: int) -> Tensor:
-    """Rows padded with zeros for the units that came later."""
+    """Return rows padded with zeros for the units that came later."""
     missing = columns - rows.shape[1]
     return torch.nn.functional.pad(rows, (0, missing))

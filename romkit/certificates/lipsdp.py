@@ -100,7 +100,7 @@ def _directions(links: Links) -> Array:
 
 
 def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
-    """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
+    """Return units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
     unknowns from this number on.
 
     Each e is counted in the most that it can be where the input is one, so that unknowns are about
@@ -129,7 +129,7 @@ def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
 
 
 def _squares(rows: Array) -> Array:
-    """Matrices (k, N, N) of the squares of linear functions (k, N)."""
+    """Return matrices (k, N, N) of the squares of linear functions (k, N)."""
     return rows[:, :, None] * rows[:, None, :]
 
 
@@ -165,7 +165,7 @@ def _multipliers(n: int, out: Array, forms: Array, *, inside: float = 1e-3) -> A
 
 
 def _smallest(form: Array, n: int) -> float:
-    """The smallest γ with which γ on the first n diagonal entries makes a form positive
+    """Return the smallest γ with which γ on the first n diagonal entries makes a form positive
     semidefinite.
     """
     form = torch.from_numpy(form)

@@ -83,8 +83,8 @@ class Expression:
 
 
 def network(function: Map, units: Units, probes: Probes = ()) -> Signal:
-    """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat
-    signal.
+    """Return value of the function at the inputs of `units`, each with a leading axis of one, as a
+    flat signal.
 
     Args:
         function: of tensors.
@@ -186,7 +186,7 @@ class _Reader:
         raise Unsupported(f"{call.op}, which has none")
 
     def _combined(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression:
-        """a + value · b c, or a + value · b / c."""
+        """Return a + value · b c, or a + value · b / c."""
         base, *factors = args
         factors = tuple(factors)
         if name == "addcmul":
@@ -219,7 +219,7 @@ class _Reader:
     def _linear(
         self, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> list[Expression]:
-        """Outputs of a linear operation, whose matrices are its derivatives."""
+        """Return outputs of a linear operation, whose matrices are its derivatives."""
         settled: dict[int, Expression] = {}
 
         def signal_of(leaf: object) -> object:
@@ -254,7 +254,7 @@ class _Reader:
         return expressions
 
     def _product(self, a: Expression, b: Expression) -> Expression:
-        """Product of two matrices that both move, as elementwise products and sums."""
+        """Return product of two matrices that both move, as elementwise products and sums."""
         (a,) = self._linear(torch.unsqueeze, (a, -1), {})
         (b,) = self._linear(torch.unsqueeze, (b, -3), {})
         pairs = self._elementwise("mul", torch.mul, (a, b), {})
@@ -262,7 +262,7 @@ class _Reader:
         return total
 
     def _settled(self, x: object) -> object:
-        """An expression as a signal; anything else as it is."""
+        """Return an expression as a signal; anything else as it is."""
         if not isinstance(x, Expression) or x.op is None:
             return x
         return _source(x.value, self._signal(x))
@@ -314,7 +314,7 @@ def _all_move(args: tuple[Any, ...]) -> bool:
 
 
 def _of_one(args: tuple[Any, ...]) -> bool:
-    """Whether the first argument alone is a tensor that moves."""
+    """Tell whether the first argument alone is a tensor that moves."""
     if not isinstance(args[0], Expression):
         return False
     return not any(isinstance(x, Expression | Tensor) for x in args[1:])
@@ -331,7 +331,7 @@ def _sources(args: tuple[Any, ...]) -> tuple[Expression, ...]:
 
 
 def _is_affine(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether an elementwise operation of these arguments has constant derivatives."""
+    """Tell whether an elementwise operation of these arguments has constant derivatives."""
     moving = [x for x in args if isinstance(x, Expression)]
     if not all(x.affine for x in moving):
         return False
@@ -359,7 +359,7 @@ def _fused(
 
 
 def _is_square(x: object) -> bool:
-    """Whether an operand is the product of an expression with itself."""
+    """Tell whether an operand is the product of an expression with itself."""
     if not isinstance(x, Expression) or x.op != "mul":
         return False
     u, v = x.operands
@@ -381,7 +381,7 @@ def _through(moving: Sequence[Expression], jacobians: Sequence[Tensor], value: T
 
 
 def _source(value: Tensor, signal: Signal) -> Expression:
-    """A signal as an expression, which is a function of itself."""
+    """Return a signal as an expression, which is a function of itself."""
     expression = Expression(value, signal=signal)
     expression.sources = (expression,)
     return expression

@@ -56,7 +56,7 @@ class Range(NamedTuple):
         return Range(self.low[places], self.high[places])
 
     def hull(self, other: "Range") -> "Range":
-        """Smallest range that holds both."""
+        """Return smallest range that holds both."""
         low = torch.minimum(self.low, other.low)
         high = torch.maximum(self.high, other.high)
         return Range(low, high)
@@ -92,7 +92,7 @@ class Range(NamedTuple):
 
 
 def hull_of(values: Sequence[Tensor]) -> Range:
-    """Smallest range of each entry that holds all values."""
+    """Return smallest range of each entry that holds all values."""
     low = reduce(torch.minimum, values)
     high = reduce(torch.maximum, values)
     return Range(low, high)
@@ -137,7 +137,7 @@ def cosine(x: Range) -> Range:
 
 
 def _passes(x: Range, angle: float) -> Tensor:
-    """Whether a range has the angle in it, up to whole turns."""
+    """Tell whether a range has the angle in it, up to whole turns."""
     turn = 2 * math.pi
     turns = ((x.low - angle) / turn).ceil()
     following = turns * turn + angle

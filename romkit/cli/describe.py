@@ -22,7 +22,7 @@ LISTED = 4
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
-    """Rows of text in aligned columns."""
+    """Return rows of text in aligned columns."""
     rows = [list(row) for row in rows]
     columns = itertools.zip_longest(*rows, fillvalue="")
     widths = [max(map(len, column)) for column in columns]
@@ -34,7 +34,9 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
 
 
 def everything() -> str:
-    """Systems with their context, methods, dynamics, laws, presets, pretrained models and versions."""
+    """Return systems with their context, methods, dynamics, laws, presets, pretrained models and
+    versions.
+    """
     sections = []
     for title, named in values.catalogue().items():
         rows = named.items()
@@ -81,7 +83,7 @@ def method(kind: "type[romkit.projections.Projection]") -> str:
 
 
 def _sizes(kind: "type[romkit.projections.Projection]") -> list[tuple[str, str]]:
-    """Sizes of a method with their defaults."""
+    """Return sizes of a method with their defaults."""
     # the first two are the frame and the generator
     parameters = list(inspect.signature(kind).parameters.values())[2:]
     rows = []
@@ -92,7 +94,7 @@ def _sizes(kind: "type[romkit.projections.Projection]") -> list[tuple[str, str]]
 
 
 def _recipes(kind: "type[romkit.projections.Projection]") -> dict[str, dict[str, Any]]:
-    """Settings of the training in each preset that the method has."""
+    """Return settings of the training in each preset that the method has."""
     recipes = {}
     for name, preset in romkit.presets.PRESETS.items():
         # a preset may be for some of the built-in systems only
@@ -113,8 +115,8 @@ def settings(kind: type) -> str:
 
 
 def dataset(data: "xr.Dataset") -> str:
-    """Summary of a dataset as romkit reads it, its variables and its provenance; of other files
-    their dimensions.
+    """Return summary of a dataset as romkit reads it, its variables and its provenance; of other
+    files their dimensions.
     """
     sections = [_head(data)]
     variables = []
@@ -140,7 +142,7 @@ def dataset(data: "xr.Dataset") -> str:
 
 
 def _head(data: "xr.Dataset") -> str:
-    """Summary as of `romkit check`, or the dimensions of a file that needs it first."""
+    """Return summary as of `romkit check`, or the dimensions of a file that needs it first."""
     with contextlib.suppress(InputError):
         return romkit.data.summary(data)
     sizes = ", ".join(f"{size} {dim}" for dim, size in data.sizes.items())
@@ -161,8 +163,8 @@ def _range(coord: "xr.DataArray") -> str:
 def model(
     model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis",
 ) -> str:
-    """Facts of a projection, a law or a basis; the training of each seed, or the equations with
-    their residuals.
+    """Return facts of a projection, a law or a basis; the training of each seed, or the equations
+    with their residuals.
     """
     facts = model.facts()
     details = facts.pop("details", "")

@@ -17,8 +17,8 @@ FIX = "give a file with them by --control"
 
 
 def read(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
-    """Inputs of these names in a file, at times in a unit: `control` (time, input), or a column for
-    each of them.
+    """Return inputs of these names in a file, at times in a unit: `control` (time, input), or a
+    column for each of them.
 
     Raises:
         InputError: columns that are not along the time alone.
@@ -35,7 +35,7 @@ def read(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
 
 
 def _joined(columns: "xr.Dataset", names: Sequence[str]) -> "xr.Dataset":
-    """Columns as one variable `control` (time, input), with inputs of these names."""
+    """Return columns as one variable `control` (time, input), with inputs of these names."""
     import xarray as xr
 
     from romkit.data.controls import INPUT_UNITS
@@ -56,7 +56,7 @@ def _joined(columns: "xr.Dataset", names: Sequence[str]) -> "xr.Dataset":
 def inputs_of(
     source: "xr.Dataset", law: "LearnedField", trajectory: int, duration: float
 ) -> "Callable[[float], np.ndarray]":
-    """Inputs of a law as a function of the time since the first sample of a dataset."""
+    """Return inputs of a law as a function of the time since the first sample of a dataset."""
     import torch
 
     from romkit.data.controls import control_of, inputs_in_units

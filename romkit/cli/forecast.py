@@ -108,7 +108,8 @@ def forecast(
 def _with_first_state(
     sources: list[str], projection: "romkit.projections.Projection"
 ) -> "xr.Dataset":
-    """Data in romkit's schema; those in the form of the runs are described by the names of the model.
+    """Return data in romkit's schema; those in the form of the runs are described by the names of
+    the model.
 
     A file with the first state alone does not say what is a parameter.
     """
@@ -155,7 +156,7 @@ def _first_state(
 
 
 def _in_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
-    """Data in the units of a model, which may lack parameters of it."""
+    """Return data in the units of a model, which may lack parameters of it."""
     from romkit.data.conversions import in_units_of
 
     frame = projection.frame
@@ -175,7 +176,7 @@ def _context_of_state(
     at: int,
     typed: dict[str, object],
 ) -> dict[str, float]:
-    """Parameters of the projection that the data have at a sample, but for typed ones.
+    """Return parameters of the projection that the data have at a sample, but for typed ones.
 
     Raises:
         InputError: one that moves, so that the data do not tell it ahead of the sample.

@@ -109,8 +109,8 @@ def _of_learned(learned: "romkit.Learned", level: float | None, device: str | No
 
 
 def interval_of(data: "xr.Dataset", of_runs: float | None = None) -> float:
-    """Mean interval between the times of a dataset; of one with a single time, that of the runs of a
-    model, where it is known.
+    """Return mean interval between the times of a dataset; of one with a single time, that of the
+    runs of a model, where it is known.
     """
     if data.sizes["time"] < 2 and of_runs is not None:
         return of_runs

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def is_path(text: str) -> bool:
-    """Whether an argument is a file, because there is one or because the name has an ending, and no
-    word of romkit.
+    """Tell whether an argument is a file, because there is one or because the name has an ending,
+    and no word of romkit.
     """
     return bool(Path(text).suffix) or os.path.exists(os.path.expanduser(text))
 
 
 def is_in_file(name: str) -> bool:
-    """Whether the name of a system is `file.py:Name`."""
+    """Tell whether the name of a system is `file.py:Name`."""
     return ".py:" in name
 
 
 def is_system(sources: Sequence[str]) -> bool:
-    """Whether data are those of a system, by its name or in a file."""
+    """Tell whether data are those of a system, by its name or in a file."""
     if len(sources) != 1:
         return False
     (name,) = sources
@@ -42,8 +42,8 @@ def is_system(sources: Sequence[str]) -> bool:
 
 
 def short_name(sources: str | Sequence[str]) -> str:
-    """Name for results: the stem of a file, of several without their numbers, or the class of a
-    system in a file.
+    """Return name for results: the stem of a file, of several without their numbers, or the class
+    of a system in a file.
     """
     if isinstance(sources, str):
         sources = [sources]
@@ -58,14 +58,16 @@ def short_name(sources: str | Sequence[str]) -> str:
 
 
 def system_named(name: str) -> "romkit.systems.System":
-    """System of that name with its default parameters, or that of a file, `my_system.py:Burgers`."""
+    """Return system of that name with its default parameters, or that of a file,
+    `my_system.py:Burgers`.
+    """
     if is_in_file(name):
         return _system_in_file(*name.rsplit(":", 1))
     return romkit.systems.SYSTEMS[checks.one_of("system", name, romkit.systems.SYSTEMS)]()
 
 
 def imported(path: str) -> ModuleType:
-    """Module of a Python file of the user's."""
+    """Return module of a Python file of the user's."""
     from romkit.core.files import existing, reason
 
     file = existing(path)
@@ -103,8 +105,8 @@ def _system_in_file(path: str, name: str) -> "romkit.systems.System":
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
-    """Names of files; those that a pattern matches in place of the pattern, which not every shell
-    replaces.
+    """Return names of files; those that a pattern matches in place of the pattern, which not every
+    shell replaces.
 
     Raises:
         FileError: a pattern that matches nothing.
@@ -114,7 +116,7 @@ def files_of(sources: Sequence[str]) -> list[str]:
 
 
 def without_systems(sources: Sequence[str]) -> list[str]:
-    """Names of files.
+    """Return names of files.
 
     Raises:
         InputError: a system stands beside other words, such as a second value of a parameter.
@@ -132,7 +134,7 @@ def without_systems(sources: Sequence[str]) -> list[str]:
 
 
 def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
-    """The training set of a system, or runs in files."""
+    """Return the training set of a system, or runs in files."""
     if isinstance(sources, str):
         sources = [sources]
     if is_system(sources):
@@ -143,7 +145,7 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
-    """Runs in files, joined where there are several; warns of those that blew up."""
+    """Return runs in files, joined where there are several; warns of those that blew up."""
     from romkit.data.equal_runs import warn_of_equal_runs
     from romkit.data.extremes import warn_of_extremes
     from romkit.data.schema import DIMS
@@ -166,7 +168,7 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
 
 
 def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
-    """Tables, if the names end in .csv, else netCDF files; several are runs."""
+    """Return tables, if the names end in .csv, else netCDF files; several are runs."""
     data, _ = read_with_parameters(sources)
     return data
 
@@ -174,7 +176,9 @@ def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame"
 def read_with_parameters(
     sources: str | Path | Sequence[str],
 ) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
-    """Tables or netCDF files, and the parameters in the names of the files, None without any."""
+    """Return tables or netCDF files, and the parameters in the names of the files, None without
+    any.
+    """
     from romkit.readers.several import read_runs
 
     if isinstance(sources, str | Path):
@@ -184,7 +188,7 @@ def read_with_parameters(
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
-    """Model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
+    """Return model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
     model = romkit.load(path)
     kind_of_file = "law"
     if isinstance(model, romkit.projections.Projection):

@@ -76,7 +76,9 @@ def learn(
 
 
 def _of_variables(learned: "romkit.Learned") -> dict[str, dict[str, object]]:
-    """Error of each variable at contexts that were not seen, in its unit and in its deviation."""
+    """Return error of each variable at contexts that were not seen, in its unit and in its
+    deviation.
+    """
     of_variables = {}
     for name, errors in learned.errors_of_variables.items():
         of_variables[name] = {

@@ -195,7 +195,7 @@ def _refuse_beside_auto(choices: dict[str, object]) -> None:
 def _estimator(
     kind: str, set_values: dict[str, object], choices: dict[str, object]
 ) -> "romkit.laws.Estimator":
-    """The estimator of a law with its settings."""
+    """Return the estimator of a law with its settings."""
     estimator = romkit.laws.LAWS[checks.one_of("kind", kind, romkit.laws.LAWS)]
     names = [field.name for field in dataclasses.fields(estimator)]
     for option, settings in (("--set", set_values), ("--select", choices)):
@@ -205,7 +205,7 @@ def _estimator(
 
 
 def _grid(choices: dict[str, object]) -> dict[str, tuple[Any, ...]]:
-    """Values of each setting to choose from."""
+    """Return values of each setting to choose from."""
     grid = {}
     for name, setting in choices.items():
         grid[name] = setting if isinstance(setting, tuple) else (setting,)
@@ -213,7 +213,7 @@ def _grid(choices: dict[str, object]) -> dict[str, tuple[Any, ...]]:
 
 
 def _law_of_one_member(ensemble: "romkit.Ensemble") -> "romkit.integrators.LearnedField":
-    """The law of one member, where laws of a stack can be taken apart."""
+    """Return the law of one member, where laws of a stack can be taken apart."""
     law = ensemble.law
     # equations print one by one; a stack of networks has no text of its own
     return law[0] if hasattr(law, "__getitem__") else law

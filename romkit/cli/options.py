@@ -74,7 +74,7 @@ class ContextCommand(TyperCommand):
 
 
 def _value_that_follows(tokens: deque[str]) -> str:
-    """The next token, unless it is an option; empty where there is none."""
+    """Return the next token, unless it is an option; empty where there is none."""
     if tokens and not tokens[0].startswith("--"):
         return tokens.popleft()
     return ""
@@ -144,7 +144,7 @@ def _check_ambiguous(ctx: Context, names: Sequence[str]) -> None:
 
 
 def complete_context(ctx: Context, system: "romkit.systems.System") -> dict[str, object]:
-    """Values on the command line of all context parameters of a system.
+    """Return values on the command line of all context parameters of a system.
 
     Raises:
         MissingParameter: some have none.
@@ -211,7 +211,7 @@ def _value(text: str) -> object:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names separated by commas; those within brackets belong to a name, `u[0, 1]`."""
+    """Return names separated by commas; those within brackets belong to a name, `u[0, 1]`."""
     if text is None:
         return None
     between = re.split(r",(?![^\[(]*[\])])", text)

@@ -62,7 +62,7 @@ class UntilClosed(io.FileIO):
 
 
 def until_closed(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The stream, as one that its reader may close."""
+    """Return the stream, as one that its reader may close."""
     raw = UntilClosed(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
@@ -98,7 +98,7 @@ def _running() -> Output:
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options `--quiet` and `--json`."""
+    """Return the command with the options `--quiet` and `--json`."""
 
     @functools.wraps(command)
     def run(*, quiet: bool, as_json: bool, **arguments: object) -> None:
@@ -160,7 +160,7 @@ def as_text(values: Mapping[str, object]) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value in the types of JSON."""
+    """Return the value in the types of JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):  # arrays and numbers of NumPy

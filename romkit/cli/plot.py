@@ -58,7 +58,7 @@ def _draw(source: str, target: Path, variable: str | None, truth: str | None) ->
 
 
 def _opened(source: str) -> "xr.Dataset":
-    """Data of romkit, or of its user's habit, which are described first."""
+    """Return data of romkit, or of its user's habit, which are described first."""
     if Path(source).suffix.lower() == ".csv":
         return romkit.data.describe(inputs.read_own(source))
     data = romkit.data.open_dataset(source)
@@ -69,7 +69,7 @@ def _opened(source: str) -> "xr.Dataset":
 
 
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
-    """The figure that suits the data."""
+    """Return the figure that suits the data."""
     from romkit import plotting
     from romkit.data.grids import in_components
     from romkit.plotting.courses import plot_courses
@@ -91,7 +91,7 @@ def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> obje
 
 
 def _dimensions(data: "xr.Dataset", variable: str | None) -> list[int]:
-    """Numbers of dimensions of the variables, or of the one that is named."""
+    """Return numbers of dimensions of the variables, or of the one that is named."""
     from romkit.data.layout import layout_of
     from romkit.data.spelling import known_name
 

@@ -116,7 +116,7 @@ def _embedded(name: str, content: bytes) -> str:
 
 
 def _heading(tokens: "Sequence[Token]") -> str:
-    """Text of the first heading of the first level, which is the token behind it."""
+    """Return text of the first heading of the first level, which is the token behind it."""
     for token, text in itertools.pairwise(tokens):
         if token.tag == "h1":
             return text.content

@@ -15,7 +15,9 @@ RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
 
 
 def result_name(source: str) -> str:
-    """Name of a result: that of its file, or of the folder of a file that is called like others."""
+    """Return name of a result: that of its file, or of the folder of a file that is called like
+    others.
+    """
     file = Path(source)
     if file.stem in RESULTS and file.parent.name:
         return file.parent.name
@@ -23,8 +25,8 @@ def result_name(source: str) -> str:
 
 
 def target(out: Path | None, run: str, name: str, force: bool) -> Path:
-    """Main file of a run: --out itself if it is a file name, else `name` in the folder --out, or in
-    runs/`run`.
+    """Return main file of a run: --out itself if it is a file name, else `name` in the folder
+    --out, or in runs/`run`.
 
     Raises:
         FileError: there is such a file and it must not be replaced, or nothing can be written

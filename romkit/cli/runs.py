@@ -86,7 +86,7 @@ def rollout(
 
 
 def _shipped(system: str) -> str:
-    """Name of the model that ships for a system; of several, the last in the alphabet."""
+    """Return name of the model that ships for a system; of several, the last in the alphabet."""
     names = []
     for name in romkit.projections.pretrained():
         if name.partition("-")[2] == system:
@@ -170,8 +170,8 @@ def branches(
 def _branch_start(
     start: list[str] | None, system: "romkit.systems.System", context: dict[str, object]
 ) -> "xr.Dataset | list[float]":
-    """An earlier branch; or the last state of a run, or where the system settles at the first
-    context.
+    """Return an earlier branch; or the last state of a run, or where the system settles at the
+    first context.
     """
     first_end = {}
     for name, value in context.items():
@@ -191,7 +191,9 @@ def _branch_start(
 
 
 def _nearest(data: "xr.Dataset", context: dict[str, float]) -> int:
-    """Number of the run whose constant parameters are nearest to these, in the ranges of the runs."""
+    """Return number of the run whose constant parameters are nearest to these, in the ranges of the
+    runs.
+    """
     import numpy as np
 
     distance = np.zeros(data.sizes["trajectory"])

@@ -18,7 +18,7 @@ SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 
 def branch(branch: "xr.Dataset", verified: "xr.Dataset | None") -> str:
-    """Ends of a branch, its special points, and what the full model has there."""
+    """Return ends of a branch, its special points, and what the full model has there."""
     name, kind = branch.attrs["parameter"], branch.attrs["kind"]
     ends = branch[name].values[[0, -1]]
     stable = branch["stable"].values
@@ -61,7 +61,7 @@ def _number_or_nothing(number: float) -> str:
 
 
 def _distances(branch: "xr.Dataset", verified: "xr.Dataset") -> list[str]:
-    """Largest distances between the full model and a branch, in words."""
+    """Return largest distances between the full model and a branch, in words."""
     distances = [f"{float(verified['distance'].max()):.2g} between states"]
     if branch.attrs["kind"] == "orbits":
         period = branch["period"].values[verified["point"].values]
@@ -71,8 +71,8 @@ def _distances(branch: "xr.Dataset", verified: "xr.Dataset") -> list[str]:
 
 
 def run(run: "xr.Dataset") -> str:
-    """Summary of a rollout: errors at some times, valid time, how it ended, and costs. Of several
-    seeds, medians.
+    """Return summary of a rollout: errors at some times, valid time, how it ended, and costs. Of
+    several seeds, medians.
     """
     from romkit.plotting import rollout, style  # matplotlib, which other texts do not need
 

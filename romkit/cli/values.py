@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def catalogue() -> dict[str, dict[str, str]]:
-    """Names of systems with their context, and of methods, dynamics, laws, presets, pretrained
-    models and packages with a line about each.
+    """Return names of systems with their context, and of methods, dynamics, laws, presets,
+    pretrained models and packages with a line about each.
     """
     from romkit.core.runtime import versions
 
@@ -38,7 +38,7 @@ def catalogue() -> dict[str, dict[str, str]]:
 
 
 def context_of(system: "romkit.systems.System") -> str:
-    """Parameters of a system with their ranges, on one line."""
+    """Return parameters of a system with their ranges, on one line."""
     ranges = []
     for parameter in system.context:
         unit = display.with_unit(parameter.units)
@@ -47,7 +47,7 @@ def context_of(system: "romkit.systems.System") -> str:
 
 
 def system(system: "romkit.systems.System") -> dict[str, object]:
-    """Sizes, context and times of a system."""
+    """Return sizes, context and times of a system."""
     context = {}
     for parameter in system.context:
         span = {"low": parameter.low, "high": parameter.high, "units": parameter.units}
@@ -65,7 +65,7 @@ def system(system: "romkit.systems.System") -> dict[str, object]:
 
 
 def dataset(data: "xr.Dataset") -> dict[str, object]:
-    """Sizes, variables, context and attributes of a dataset."""
+    """Return sizes, variables, context and attributes of a dataset."""
     variables = {}
     for name, variable in data.data_vars.items():
         units = str(variable.attrs.get("units", ""))
@@ -82,12 +82,12 @@ def dataset(data: "xr.Dataset") -> dict[str, object]:
 def model(
     model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis",
 ) -> dict[str, object]:
-    """Facts of a projection, a law or a basis, by name."""
+    """Return facts of a projection, a law or a basis, by name."""
     return dict(model.facts())
 
 
 def run(run: "xr.Dataset") -> list[dict[str, object]]:
-    """Errors of each trajectory of a rollout: medians over seeds."""
+    """Return errors of each trajectory of a rollout: medians over seeds."""
     from romkit.plotting import style  # matplotlib, which other values do not need
 
     run = style.members(run)
@@ -112,7 +112,7 @@ def run(run: "xr.Dataset") -> list[dict[str, object]]:
 
 
 def branch(branch: "xr.Dataset") -> dict[str, object]:
-    """Ends of a branch, and its special points."""
+    """Return ends of a branch, and its special points."""
     name = branch.attrs["parameter"]
     special = []
     for k, kind in enumerate(branch["special_kind"].values):

@@ -93,7 +93,9 @@ def validated(thing: T) -> T:
 
 
 def _with_plain_types(signature: inspect.Signature) -> inspect.Signature:
-    """The signature that `help` and editors show: of the annotations the types, without checks."""
+    """Return the signature that `help` and editors show: of the annotations the types, without
+    checks.
+    """
     parameters = []
     for parameter in signature.parameters.values():
         parameters.append(parameter.replace(annotation=_plain_type(parameter.annotation)))
@@ -102,7 +104,9 @@ def _with_plain_types(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _plain_type(hint: object) -> object:
-    """An annotation without the checks in it, names of classes defined further down as they are."""
+    """Return an annotation without the checks in it, names of classes defined further down as they
+    are.
+    """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _plain_type(arguments[0])
@@ -126,8 +130,8 @@ def _on_cpu() -> AbstractContextManager[Any]:
 
 
 def unchecked(thing: T) -> T:
-    """The function behind the door of a validated one, or a maker of instances of a validated
-    class.
+    """Return the function behind the door of a validated one, or a maker of instances of a
+    validated class.
 
     For calls inside of romkit, whose arguments are checked already and have the types of the
     annotations: tensors and no arrays, tuples and no lists. What is not validated is returned as it
@@ -155,7 +159,7 @@ def _constructor(cls: type) -> str:
 
 
 def _as_pydantic(hint: Any) -> object:
-    """The annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
+    """Return the annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
     without a copy.
     """
     if isinstance(hint, Hashable) and hint in PLAIN:
@@ -174,7 +178,7 @@ ROMKITS_CHECKS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 def _of_annotated(hint: object) -> object:
-    """An annotation with a check of romkit's, or with limits of pydantic's."""
+    """Return an annotation with a check of romkit's, or with limits of pydantic's."""
     base, *checks_of_it = get_args(hint)
     check = checks_of_it[-1]
     if isinstance(check, ROMKITS_CHECKS):
@@ -225,7 +229,7 @@ GENERIC: dict[object, Callable[[object], object]] = {
 
 
 def _among(options: tuple[object, ...], value: object) -> object:
-    """The value, if it is one of a `Literal`."""
+    """Return the value, if it is one of a `Literal`."""
     for option in options:
         both_text = isinstance(value, str) and isinstance(option, str)
         same_type = type(value) is type(option)
@@ -237,7 +241,7 @@ def _among(options: tuple[object, ...], value: object) -> object:
 
 
 def _listed(value: object) -> object:
-    """The entries of an iterable as a tuple; text and mappings are refused."""
+    """Return the entries of an iterable as a tuple; text and mappings are refused."""
     is_text = isinstance(value, str | bytes | Mapping)
     # arrays of no axis have `__iter__`, too
     if isinstance(value, Iterable) and not is_text and getattr(value, "ndim", 1) > 0:
@@ -252,7 +256,7 @@ def _named(value: object) -> object:
 
 
 def _function(count: int | None, value: object) -> object:
-    """The value, if it can be called with this number of arguments; with any for None."""
+    """Return the value, if it can be called with this number of arguments; with any for None."""
     if not callable(value) or isinstance(value, type):
         raise refused("a function", value, "give a function, or a lambda")
     if count is None or _takes(value, count):
@@ -268,7 +272,7 @@ def _function(count: int | None, value: object) -> object:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with this number of arguments."""
+    """Tell whether a function can be called with this number of arguments."""
     # modules of torch take any arguments, and pass them on
     function = getattr(function, "forward", function)
     try:
@@ -284,7 +288,9 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _instance(kind: type, value: object) -> object:
-    """The value, if it is an instance of the class, or has the methods of the runtime protocol."""
+    """Return the value, if it is an instance of the class, or has the methods of the runtime
+    protocol.
+    """
     # a class has the methods of a protocol, too
     is_class = isinstance(value, type)
     if isinstance(value, kind) and not is_class:
@@ -324,7 +330,7 @@ HOW_TO_MAKE = {
 
 
 def _scalar(value: object) -> object:
-    """A number of NumPy or torch as one of Python; anything else, and booleans, as they are."""
+    """Return a number of NumPy or torch as one of Python; anything else, and booleans, as they are."""
     if getattr(value, "ndim", 1) != 0 or not hasattr(value, "item"):
         return value
     # a tensor without values has no number

@@ -66,7 +66,7 @@ def pairs(a: Tensor, b: Tensor) -> Tensor:
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrices (..., i, j) times vectors (..., j)."""
+    """Return matrices (..., i, j) times vectors (..., j)."""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
@@ -95,7 +95,7 @@ class Constants:
         self._kinds: dict[tuple[torch.dtype, torch.device], Tensors] = {}
 
     def like(self, x: Tensor) -> Tensors:
-        """All of them, as x is."""
+        """Return all of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
             converted: dict[int, Tensor] = {}

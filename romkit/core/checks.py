@@ -73,7 +73,7 @@ def index(argument: str, value: int, size: int) -> int:
 
 
 def ending(argument: str, value: os.PathLike[str], endings: Collection[str]) -> str:
-    """Ending of a file name in small letters, without its dot, if it is one of `endings`."""
+    """Return ending of a file name in small letters, without its dot, if it is one of `endings`."""
     _, suffix = os.path.splitext(value)
     name = suffix.lower().removeprefix(".")
     if name in endings:
@@ -95,8 +95,8 @@ MOST_STEPS = 2**53
 
 
 def steps(duration: float, dt: float) -> int:
-    """Number of intervals of length `dt` in a run of this duration, at least one; warn where they do
-    not end at it.
+    """Return number of intervals of length `dt` in a run of this duration, at least one; warn where
+    they do not end at it.
     """
     if dt / 2 <= duration <= dt * MOST_STEPS:
         number = max(1, round(duration / dt))
@@ -126,7 +126,7 @@ def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) ->
 
 
 def extra(argument: str, module: str, group: str) -> ModuleType:
-    """The module of an optional dependency, which `pip install -e ".[group]"` installs."""
+    """Return the module of an optional dependency, which `pip install -e ".[group]"` installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -10,8 +10,8 @@ from romkit.core.errors import InputError, one_line
 
 
 def at_time(function: Callable[[Any], object], t: float | Tensor, argument: str) -> object:
-    """The value of a user's function of time, which gets a number, or a scalar tensor if it is
-    written in torch.
+    """Return the value of a user's function of time, which gets a number, or a scalar tensor if it
+    is written in torch.
 
     Args:
         function: of one time.

@@ -93,14 +93,16 @@ def _corners(curve: Mapping[int, float], longest: int, low: float, high: float) 
 
 
 def first_line(documented: object) -> str:
-    """First paragraph of a docstring on one line, at most a hundred characters."""
+    """Return first paragraph of a docstring on one line, at most a hundred characters."""
     paragraph, _, _ = (inspect.getdoc(documented) or "").partition("\n\n")
     line = " ".join(paragraph.split()).rstrip(".:")
     return textwrap.shorten(line, 100, placeholder=" ...")
 
 
 def with_unit(unit: object, pattern: str = " {}") -> str:
-    """Unit as it is appended to a number or a label; nothing for dimensionless and mixed units."""
+    """Return unit as it is appended to a number or a label; nothing for dimensionless and mixed
+    units.
+    """
     # attributes of files may be numbers
     unit = str(unit)
     if unit in ("", "1") or unit.startswith("mixed"):
@@ -109,8 +111,8 @@ def with_unit(unit: object, pattern: str = " {}") -> str:
 
 
 def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
-    """Coordinates of numbers along trajectories, or along trajectories and time; labels are left
-    out.
+    """Return coordinates of numbers along trajectories, or along trajectories and time; labels are
+    left out.
 
     A run of a single trajectory has its parameters as scalars.
     """
@@ -125,12 +127,12 @@ def _is_parameter(name: object, coord: "xr.DataArray") -> bool:
 
 
 def pairs(values: Mapping[str, object]) -> str:
-    """Names and values on one line."""
+    """Return names and values on one line."""
     return ", ".join(f"{key}={text(value)}" for key, value in values.items())
 
 
 def text(value: object) -> str:
-    """Text of a value; mappings, which files hold as JSON, become pairs."""
+    """Return text of a value; mappings, which files hold as JSON, become pairs."""
     if isinstance(value, str) and value.startswith("{"):
         try:
             value = json.loads(value)
@@ -142,7 +144,7 @@ def text(value: object) -> str:
 
 
 def listed(words: Iterable[object], most: int = 4) -> str:
-    """Words with commas between, of many the first few."""
+    """Return words with commas between, of many the first few."""
     texts = [str(word) for word in words]
     text = ", ".join(texts[:most])
     return f"{text}, ..." if len(texts) > most else text

@@ -141,7 +141,7 @@ class DataWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """A warning that points to the line of the user's that called romkit, however deep it comes
+    """Make a warning that points to the line of the user's that called romkit, however deep it comes
     from.
 
     Example:
@@ -161,7 +161,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without what a terminal would obey.
+    """Return the text on one line, without what a terminal would obey.
 
     Example:
         >>> from romkit.errors import one_line

@@ -88,7 +88,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> FileError:
-    """Error of a folder that refuses files."""
+    """Return error of a folder that refuses files."""
     problem = f"cannot be written to ({reason(error)})"
     return FileError(folder, problem=problem, fix="check the path, its permissions and free space")
 
@@ -123,7 +123,7 @@ def reason(error: BaseException) -> str:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Path with `~` expanded; unchanged if there is no home folder."""
+    """Return path with `~` expanded; unchanged if there is no home folder."""
     return Path(os.path.expanduser(path))
 
 
@@ -179,13 +179,13 @@ def settle(folder: Path) -> None:
 
 
 def _files_below(folder: Path) -> list[str]:
-    """Names of all files in a folder, from there, in order."""
+    """Return names of all files in a folder, from there, in order."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return [file.relative_to(folder).as_posix() for file in files]
 
 
 def _listed(folder: Path) -> set[str]:
-    """Names that lists in a folder have, as far as these can be read."""
+    """Return names that lists in a folder have, as far as these can be read."""
     names: set[str] = set()
     for file in folder.glob("*.json"):
         with contextlib.suppress(FileError):
@@ -212,7 +212,7 @@ def write_list(file: Path, facts: "Header") -> None:
 
 
 def read_list(file: Path) -> "Header":
-    """Facts that `write_list` wrote, of a folder whose files are those of one save.
+    """Return facts that `write_list` wrote, of a folder whose files are those of one save.
 
     Raises:
         FileError: no list, one that has changed, or files that are missing, changed, or of another
@@ -270,7 +270,7 @@ Header = dict[str, object]
 
 
 def plain(what: str, header: Header) -> Header:
-    """The header as it is read back: lists for tuples, nothing but JSON.
+    """Return the header as it is read back: lists for tuples, nothing but JSON.
 
     Raises:
         InputError: an entry of the object called `what` is something else.
@@ -376,7 +376,7 @@ def read(file: Path) -> tuple[Header, Tensors]:
 
 
 def _fault(header: Header, tensors: Tensors) -> str:
-    """Description of content that must not be used; empty if there is none."""
+    """Return description of content that must not be used; empty if there is none."""
     fault = _fault_of_texts([header, list(tensors)])
     if fault:
         return fault
@@ -389,7 +389,9 @@ def _fault(header: Header, tensors: Tensors) -> str:
 
 
 def _fault_of_texts(value: object) -> str:
-    """Description of text that a terminal would obey, in plain values; empty if there is none."""
+    """Return description of text that a terminal would obey, in plain values; empty if there is
+    none.
+    """
     for text in _texts(value):
         if _has_control_characters(text):
             return f"control characters in {text!a:.40}"
@@ -397,7 +399,7 @@ def _fault_of_texts(value: object) -> str:
 
 
 def _has_control_characters(text: str) -> bool:
-    """Whether a terminal would obey the text: that in files of others ends up on terminals."""
+    """Tell whether a terminal would obey the text: that in files of others ends up on terminals."""
     return any(unicodedata.category(c) == "Cc" for c in text if c not in "\n\t")
 
 

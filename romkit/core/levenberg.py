@@ -25,13 +25,13 @@ class Expansion(Protocol):
     cost: Tensor
 
     def select(self, members: Tensor) -> Self:
-        """Models of some of the members (k,)."""
+        """Return models of some of the members (k,)."""
 
     def replaced(self, members: Tensor, other: Self) -> Self:
-        """These models, with those of `members` (k,) replaced."""
+        """Return these models, with those of `members` (k,) replaced."""
 
     def moved(self, members: Tensor, damping: Tensor) -> Self:
-        """Models about the points that damped steps of Gauss-Newton lead to; both are (M,)."""
+        """Return models about the points that damped steps of Gauss-Newton lead to; both are (M,)."""
 
 
 Model = TypeVar("Model", bound=Expansion)

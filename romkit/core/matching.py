@@ -76,7 +76,7 @@ def pairs(a: Tensor, b: Tensor) -> Tensor:
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrices (..., i, j) times vectors (..., j).
+    """Return matrices (..., i, j) times vectors (..., j).
 
     Raises:
         InputError: no tensors of one dtype, or shapes that do not match.

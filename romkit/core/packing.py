@@ -93,7 +93,7 @@ def unpacked(
     classes: Classes,
     rules: Mapping[type, Sequence[Rule]] | None = None,
 ) -> object:
-    """The object of a header and tensors, each part of which keeps the rules of its class.
+    """Return the object of a header and tensors, each part of which keeps the rules of its class.
 
     Args:
         header: as `packed` made it, read back from a file.

@@ -74,7 +74,7 @@ def mapped(
 def _result(
     function: Callable[..., T], piece: tuple[Any, ...], future: Any
 ) -> tuple[T | None, Exception | None]:
-    """Value or error of a piece, which is computed here where its worker is lost."""
+    """Return value or error of a piece, which is computed here where its worker is lost."""
     try:
         # an executor may break down before it takes the piece
         if isinstance(future, Exception):
@@ -89,7 +89,7 @@ def _result(
 
 
 def _submitted(executor: Pool, function: Callable[..., Any], piece: tuple[Any, ...]) -> Any:
-    """The future of a piece, or what the executor raised because it has broken down."""
+    """Return the future of a piece, or what the executor raised because it has broken down."""
     try:
         return executor.submit(_outcome, function, piece)
     except Exception as broken:

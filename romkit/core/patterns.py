@@ -28,12 +28,12 @@ class Matches(NamedTuple):
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name has wildcards, or parameters in braces."""
+    """Tell whether a name has wildcards, or parameters in braces."""
     return glob.has_magic(name) or PARAMETER.search(name) is not None
 
 
 def matched(names: Sequence[str | Path]) -> Matches:
-    """The files of several names, which may be patterns.
+    """Return the files of several names, which may be patterns.
 
     Raises:
         FileError: a pattern that matches nothing, or whose parameters cannot be read, or patterns
@@ -58,7 +58,7 @@ def matched(names: Sequence[str | Path]) -> Matches:
 
 
 def _files_of(name: str | Path) -> tuple[list[Path], dict[str, list[float]]]:
-    """Files of one name, and the values of its parameters."""
+    """Return files of one name, and the values of its parameters."""
     from romkit.core.files import expanded  # with torch, which help is spared
 
     path = expanded(name)
@@ -100,7 +100,7 @@ def _check_parameters(name: str | Path, path: str, parameters: Sequence[str]) ->
 
 
 def _expression(path: str) -> re.Pattern[str]:
-    """A pattern of names as a regular expression, with a group for each parameter."""
+    """Return a pattern of names as a regular expression, with a group for each parameter."""
     expression = ""
     place = 0
     for match in re.finditer(f"{PARAMETER.pattern}|{WILD.pattern}", path):
@@ -111,7 +111,7 @@ def _expression(path: str) -> re.Pattern[str]:
 
 
 def _piece(text: str) -> str:
-    """Text that a parameter or a wildcard matches, as a regular expression."""
+    """Return text that a parameter or a wildcard matches, as a regular expression."""
     if text.startswith("{"):
         return f"({NUMBER})"
     if text.startswith("["):
@@ -120,7 +120,7 @@ def _piece(text: str) -> str:
 
 
 def _numbers_in(path: str, pattern: re.Pattern[str], name: str | Path) -> tuple[float, ...]:
-    """Values of the parameters in the name of a file.
+    """Return values of the parameters in the name of a file.
 
     Raises:
         FileError: it holds no numbers there.

@@ -28,7 +28,7 @@ def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
 
 
 def number(variables: int, degree: int) -> int:
-    """Number of monomials of exactly this degree."""
+    """Return number of monomials of exactly this degree."""
     return math.comb(variables + degree - 1, degree)
 
 

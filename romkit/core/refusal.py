@@ -11,12 +11,12 @@ from romkit.core.errors import InputError
 
 
 def refused(expected: str, got: object, fix: str) -> InputError:
-    """An error whose argument `validated` fills in."""
+    """Return an error whose argument `validated` fills in."""
     return InputError("", expected=expected, got=checks.shown(got), fix=fix)
 
 
 def refusal(function: Callable[..., Any], error: ValidationError) -> InputError:
-    """The fault of a call in one line; the branches of a union are told together."""
+    """Return the fault of a call in one line; the branches of a union are told together."""
     faults = error.errors(include_url=False)
     names = list(inspect.signature(function).parameters)
     position, *inner = faults[0]["loc"]
@@ -48,14 +48,14 @@ def refusal(function: Callable[..., Any], error: ValidationError) -> InputError:
 
 
 def _name_of(position: object, names: Sequence[str]) -> str:
-    """Name of an argument that was given by its place or by its name."""
+    """Return name of an argument that was given by its place or by its name."""
     if isinstance(position, int) and position < len(names):
         return names[position]
     return str(position)
 
 
 def _unplaced_argument(function: Callable[..., Any], argument: str) -> InputError:
-    """An argument in a place that the function does not have, or has for a name alone."""
+    """Return an argument in a place that the function does not have, or has for a name alone."""
     parameters = inspect.signature(function).parameters
     placed = []
     for name, parameter in parameters.items():
@@ -91,7 +91,7 @@ def _unknown_argument(function: Callable[..., Any], argument: str, names: list[s
 
 
 def _worded(fault: Mapping[str, Any]) -> InputError:
-    """A fault in romkit's words: those of the check that refused the value, or of `FAULTS`."""
+    """Return a fault in romkit's words: those of the check that refused the value, or of `FAULTS`."""
     context = fault.get("ctx", {})
     if isinstance(context.get("error"), InputError):
         return context["error"]
@@ -114,7 +114,7 @@ def _worded(fault: Mapping[str, Any]) -> InputError:
 
 
 def _limit(context: Mapping[str, object]) -> float | str:
-    """The number that a fault is about; empty where there is none."""
+    """Return the number that a fault is about; empty where there is none."""
     for value in context.values():
         if isinstance(value, int | float):
             return value

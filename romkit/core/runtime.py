@@ -51,13 +51,13 @@ class Bar(tqdm):
         self._open.append(weakref.ref(self))
 
     def place(self) -> str:
-        """Label and number of the item at work."""
+        """Return label and number of the item at work."""
         total = "" if self.total is None else f"/{self.total}"
         return f"{self.desc.removesuffix(': ')} {self.n + 1}{total}"
 
     @classmethod
     def _innermost(cls) -> "Bar | None":
-        """The bar that is shown; those that were dropped before their end are forgotten."""
+        """Return the bar that is shown; those that were dropped before their end are forgotten."""
         while cls._open:
             bar = cls._open[-1]()
             if bar is not None and not bar.disable:
@@ -80,8 +80,8 @@ def track(items: Iterable[T], label: str) -> "tqdm[T]":
 
 
 def computed(label: str, *lazy: T) -> tuple[T, ...]:
-    """Values of what may be in chunks of dask, in one pass, with a bar as of `track`; clusters have
-    their own.
+    """Return values of what may be in chunks of dask, in one pass, with a bar as of `track`;
+    clusters have their own.
     """
     with TqdmCallback(tqdm_class=Bar, **_bar(label)):
         return dask.base.compute(*lazy)
@@ -114,7 +114,7 @@ def told(text: str) -> None:
 
 @contextlib.contextmanager
 def bars(shown: bool) -> Iterator[None]:
-    """Whether bars appear within the block."""
+    """Yield whether bars appear within the block."""
     before = _shown.set(shown and _shown.get())
     try:
         yield
@@ -172,14 +172,14 @@ def _version(package: str) -> str:
 
 
 def device_name(device: torch.device | str) -> str:
-    """A name that a reader recognises: the GPU's, or the processor's."""
+    """Return a name that a reader recognises: the GPU's, or the processor's."""
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{_processor()}, {os.cpu_count()} cores"
 
 
 def _processor() -> str:
-    """The model name that Linux knows, elsewhere the architecture."""
+    """Return the model name that Linux knows, elsewhere the architecture."""
     architecture = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -24,15 +24,15 @@ FIXES = {
 
 
 def compiling() -> bool:
-    """Whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with
+    """Tell whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with
     tuples, by running it.
     """
     return is_compiling() or TracingContext.try_get() is not None
 
 
 def recording() -> bool:
-    """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must
-    not be looked at.
+    """Tell whether a field is recorded, traced or compiled just now: values, if tensors have any,
+    must not be looked at.
     """
     return compiling() or _get_current_dispatch_mode() is not None
 
@@ -160,7 +160,7 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
 
 
 def parts(argument: str, value: object, order: int, size: int) -> None:
-    """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
+    """Require a state to be a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
     if not isinstance(value, tuple) or len(value) != order:
         got = checks.shown(value)
         if isinstance(value, tuple):
@@ -203,27 +203,27 @@ def same_shape(**tensors: Tensor) -> None:
 
 
 def divisor(size: Sized) -> Sized:
-    """Sizes to divide by: 1 in place of zero, so that what does not change stays as it is."""
+    """Return sizes to divide by: 1 in place of zero, so that what does not change stays as it is."""
     if isinstance(size, Tensor):
         return torch.where(size > 0, size, 1.0)
     return np.where(size > 0, size, 1.0)
 
 
 def alike(values: Array, others: Array) -> bool:
-    """Whether labels are the same, numbers up to a change of precision."""
+    """Tell whether labels are the same, numbers up to a change of precision."""
     if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
         return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
     return np.array_equal(values, others)
 
 
 def evenly(size: int, most: int) -> Tensor:
-    """Numbers of rows, evenly out of `size`, at most so many."""
+    """Return numbers of rows, evenly out of `size`, at most so many."""
     count = min(most, size)
     return torch.linspace(0, size - 1, count).round().long()
 
 
 def matrix(argument: str, value: Tensor) -> None:
-    """The tensor must have two axes, with entries."""
+    """Require a tensor of two axes, with entries."""
     if value.ndim != 2 or 0 in value.shape:
         raise InputError(
             argument, expected="a matrix", got=_shape(value), fix="give a row for each sample"
@@ -264,7 +264,7 @@ def _from_numpy(value: object) -> Tensor | None:
 
 
 def _without_mask(value: object) -> Array:
-    """An array of NumPy, NaN where a mask says that nothing was measured."""
+    """Return an array of NumPy, NaN where a mask says that nothing was measured."""
     arrays = value if isinstance(value, list | tuple) else (value,)
     if not any(isinstance(array, np.ma.MaskedArray) for array in arrays):
         return np.asarray(value)

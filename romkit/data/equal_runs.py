@@ -76,5 +76,5 @@ def _digest(run: xr.Dataset) -> bytes | None:
         content.append(run["control"].transpose("time", "input").values + 0.0)
     digest = hashlib.sha256()
     for values in content:
-        digest.update(np.ascontiguousarray(values))
+        digest.update(np.ascontiguousarray(values).data)
     return digest.digest()

@@ -29,7 +29,7 @@ Engine = Annotated[str, checks.choice(ENGINES)]
 
 
 def device_of(argument: str, value: object) -> torch.device:
-    """The device of this name, if torch finds it."""
+    """Return the device of this name, if torch finds it."""
     with contextlib.suppress(RuntimeError, TypeError, AssertionError):
         device = torch.device(value)
         if device.type in ("cpu", "cuda"):

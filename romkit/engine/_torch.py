@@ -55,21 +55,21 @@ class DispatchMode(TorchDispatchMode):
 
 
 def recorded(function: Callable[..., object], arguments: Sequence[Tensor]) -> torch.fx.GraphModule:
-    """The ATen operations of a call."""
+    """Return the ATen operations of a call."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     return make_fx(function)(*arguments)
 
 
 def operations_once(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph with each operation once; none may change its arguments."""
+    """Return the graph with each operation once; none may change its arguments."""
     from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
     return CSEPass()(graph).graph_module
 
 
 def shapes_of(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors without values, by which graphs are compiled."""
+    """Return tensors without values, by which graphs are compiled."""
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -81,5 +81,5 @@ def shapes_of(tensors: Sequence[Tensor]) -> list[Tensor]:
 def compile_graph(
     graph: torch.fx.GraphModule, examples: list[Any], options: dict[str, Any]
 ) -> object:
-    """A graph of ATen operations compiled by Inductor."""
+    """Return a graph of ATen operations compiled by Inductor."""
     return torch._inductor.compile(graph, examples, options=options)

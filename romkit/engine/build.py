@@ -52,7 +52,7 @@ class Unavailable(Unsupported):
 
 
 def source_text(name: str) -> str:
-    """The text of a file in C, C++ or CUDA of this room."""
+    """Return the text of a file in C, C++ or CUDA of this room."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -82,7 +82,7 @@ def warn_once(message: str) -> None:
 
 @functools.cache
 def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
-    """The library, or the reason why there is none; both are found out once in a process."""
+    """Return the library, or the reason why there is none; both are found out once in a process."""
     try:
         command = _compiler("CXX", "c++")
         # The processor is part of the name, since home folders are shared between machines.
@@ -102,8 +102,8 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
 
 
 def cached(key: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
-    """The result of `load` for the file that `make` writes into a folder, or that it wrote before
-    for this key.
+    """Return the result of `load` for the file that `make` writes into a folder, or that it wrote
+    before for this key.
 
     The SHA-256 of its content stands in a file beside it: appended, it would break the signatures
     that some systems ask of a library.
@@ -126,7 +126,7 @@ def cached(key: Sequence[str], make: Callable[[Path], Path], load: Callable[[Pat
 
 
 def compile_c(folder: Path, sources: Sequence[str], target: str | None = None) -> Path:
-    """A shared library of sources in C, in their folder, that other machines can load.
+    """Return a shared library of sources in C, in their folder, that other machines can load.
 
     Args:
         folder: where the sources are.
@@ -187,12 +187,12 @@ def _cache_folder() -> Path:
 
 @functools.cache
 def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
-    """A folder of this process alone: one that was forked off makes its own."""
+    """Return a folder of this process alone: one that was forked off makes its own."""
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
 
 def _owned_by_user(status: os.stat_result) -> bool:
-    """Whether a file or folder is the user's own, and nobody else may write to it."""
+    """Tell whether a file or folder is the user's own, and nobody else may write to it."""
     if os.name == "nt":  # Windows keeps profiles apart by itself
         return True
     writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -216,7 +216,7 @@ def _compiled(folder: Path, command: list[str], source: str) -> Path:
 
 
 def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
-    """Result of `load` for a file, which is made first where it is missing or damaged."""
+    """Return result of `load` for a file, which is made first where it is missing or damaged."""
     if not _intact(file):
         with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
             library = make(Path(folder))
@@ -240,8 +240,8 @@ DIGEST = ".sha256"
 
 
 def _intact(file: Path) -> bool:
-    """Whether the file is the user's own and undamaged: the system's loader crashes on a library
-    that is cut short.
+    """Tell whether the file is the user's own and undamaged: the system's loader crashes on a
+    library that is cut short.
     """
     try:
         status = file.lstat()

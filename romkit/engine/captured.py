@@ -123,8 +123,8 @@ class CapturedSteps:
 def captured(
     function: Callable[..., T], arguments: tuple[object, ...]
 ) -> tuple[torch.cuda.CUDAGraph, T]:
-    """A graph that runs function(*arguments) again on the same memory, and the results that it
-    writes.
+    """Return a graph that runs function(*arguments) again on the same memory, and the results that
+    it writes.
 
     Raises:
         RuntimeError: the function cannot be compiled, or needs values on the CPU.

@@ -71,7 +71,7 @@ class Module:
 
 @functools.cache
 def module(text: str, device: torch.device) -> Module:
-    """The kernels of C++ source on a GPU; compiled once, and kept on disk.
+    """Return the kernels of C++ source on a GPU; compiled once, and kept on disk.
 
     Raises:
         Unavailable: it cannot be compiled or loaded.
@@ -80,7 +80,7 @@ def module(text: str, device: torch.device) -> Module:
 
 
 def rolled(text: str) -> str:
-    """Source whose loops stay loops, but for those that it unrolls itself.
+    """Return source whose loops stay loops, but for those that it unrolls itself.
 
     Written out, arrays would be registers, of which a thread has 255, and the rest would spill. In
     loops they lie in the thread's own memory from the start.
@@ -111,7 +111,7 @@ def compiled(text: str, architecture: str) -> tuple[bytes, str]:
 
 
 def _bindings() -> tuple[ModuleType, ModuleType, str]:
-    """The driver, NVRTC, and the version of NVRTC."""
+    """Return the driver, NVRTC, and the version of NVRTC."""
     try:
         from cuda.bindings import driver, nvrtc
 
@@ -122,7 +122,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
 
 
 def _result(answer: tuple[Any, ...]) -> object:
-    """Result of a call to CUDA, without its code."""
+    """Return result of a call to CUDA, without its code."""
     code, *results = answer
     if code:
         raise Unavailable(f"CUDA says {code.name}")

@@ -21,7 +21,7 @@ DECOMPOSED = (
 
 
 def axes_of(x: Tensor, axes: Axes = None) -> list[int]:
-    """The axes as a list; all of them where none is named."""
+    """Return the axes as a list; all of them where none is named."""
     if isinstance(axes, int):
         return [axes]
     return list(axes) if axes else list(range(x.ndim))
@@ -47,7 +47,7 @@ def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> Pair:
 
 
 def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
-    """Largest or smallest elements, as torch.max or torch.min."""
+    """Return largest or smallest elements, as torch.max or torch.min."""
 
     def extreme(x: Tensor, dim: int | None = None, keepdim: bool = False) -> object:
         if dim is None:
@@ -95,7 +95,7 @@ OWN = {
 
 @functools.cache
 def decompositions() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """All decompositions, by overload."""
+    """Return all decompositions, by overload."""
     aten = torch.ops.aten
     table = dict(get_decompositions([getattr(aten, name) for name in DECOMPOSED]))
     for name, function in OWN.items():

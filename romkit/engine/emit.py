@@ -46,7 +46,7 @@ class ConstantPools:
         self._offsets: dict[tuple[Any, ...], int] = {}
 
     def place(self, tensor: Tensor, elements: Tensor, count: int) -> tuple[str, Tensor]:
-        """The pool that keeps the elements of a tensor, and (K,) their places in it.
+        """Return the pool that keeps the elements of a tensor, and (K,) their places in it.
 
         Args:
             tensor: the constant.
@@ -109,7 +109,7 @@ class _Loop:
     held: set[str] = field(default_factory=set)
 
     def serves(self, dims: tuple[int, ...], places: Sequence[object]) -> bool:
-        """Whether a statement over these axes may join, whose operands are at these places."""
+        """Tell whether a statement over these axes may join, whose operands are at these places."""
         if self.dims != dims:
             return False
         # of a buffer that the loop fills, other elements are not there yet
@@ -181,8 +181,8 @@ class Emitter:
         return sum(self.sizes.values())
 
     def source(self, places: Mapping[str, int] | None = None) -> str:
-        """All statements so far, without arrays that nothing reads; those with a place in M are
-        kept there.
+        """Return all statements so far, without arrays that nothing reads; those with a place in M
+        are kept there.
         """
         self._flush()
         places = places or {}
@@ -218,7 +218,7 @@ class Emitter:
         self._values[id(tensor)] = value
 
     def new(self, tensor: Tensor, shape: Sequence[int], count: int) -> str:
-        """A fresh buffer for a result, whose elements it holds in the order of `shape`."""
+        """Return a fresh buffer for a result, whose elements it holds in the order of `shape`."""
         name = self.array(math.prod(shape) // count)
         self.assign(tensor, fresh(name, shape, None if count < self.members else count))
         return name
@@ -229,7 +229,7 @@ class Emitter:
         self.assign(tensor, Located(value.buffer, move(value.ids)))
 
     def count(self, call: Call, shape: Sequence[int]) -> int:
-        """Number of members that a result of this shape is split among, the members being
+        """Return number of members that a result of this shape is split among, the members being
         outermost.
         """
         lead = self.lead
@@ -239,8 +239,8 @@ class Emitter:
         return 1 if shared else self.members
 
     def order(self, call: Call, shape: Sequence[int]) -> list[int]:
-        """The axes of a result that arguments are broadcast to, with those of the members put
-        first.
+        """Return the axes of a result that arguments are broadcast to, with those of the members
+        put first.
         """
         for leaf in call.symbols:
             if not is_shared(self.value(leaf)):
@@ -248,7 +248,7 @@ class Emitter:
         return list(range(len(shape)))
 
     def place(self, tensor: Tensor, elements: Tensor, count: int) -> tuple[str, Tensor]:
-        """The array and the (K,) places of these elements, for each member."""
+        """Return the array and the (K,) places of these elements, for each member."""
         if not is_symbol(tensor):
             return self.constants.place(tensor, elements, count)
         value = self.value(tensor)
@@ -272,7 +272,7 @@ class Emitter:
         return name, contiguous(dims)
 
     def pointer(self, tensor: Tensor, elements: Tensor, count: int) -> str:
-        """An expression for a pointer to these elements, side by side."""
+        """Return an expression for a pointer to these elements, side by side."""
         size = elements.numel() // count
         array, index = self.strided(tensor, elements, (size,), count)
         if index.strides == (1,) or size == 1:
@@ -282,7 +282,7 @@ class Emitter:
         return name
 
     def array(self, size: int) -> str:
-        """Name of a fresh array of so many numbers of each member."""
+        """Return name of a fresh array of so many numbers of each member."""
         name = f"v{len(self.sizes)}"
         self.sizes[name] = size
         return name
@@ -324,7 +324,7 @@ class Emitter:
         dims = member_dims(shape, count)
 
         def located(arg: object) -> object:
-            """Array and index of a tensor; numbers as they are."""
+            """Return array and index of a tensor; numbers as they are."""
             if not isinstance(arg, Tensor):
                 return arg
             elements = numbered(arg).expand(out.shape).permute(order)
@@ -345,7 +345,9 @@ class Emitter:
         loop.held.add(target)
 
     def _loop_for(self, dims: tuple[int, ...], places: Sequence[object]) -> _Loop:
-        """The open loop if it goes over these axes and has the elements at hand; else another one."""
+        """Return the open loop if it goes over these axes and has the elements at hand; else
+        another one.
+        """
         if self._loop is not None and not self._loop.serves(dims, places):
             self._flush()
         if self._loop is None:
@@ -359,7 +361,7 @@ class Emitter:
 
 
 def inverse(order: Sequence[int]) -> list[int]:
-    """The permutation that undoes `order`."""
+    """Return the permutation that undoes `order`."""
     return sorted(range(len(order)), key=order.__getitem__)
 
 

@@ -12,7 +12,7 @@ Operand = str | int | float | bool | None
 
 
 def number(x: float) -> str:
-    """A number with all its digits."""
+    """Return a number with all its digits."""
     if math.isfinite(x):
         return repr(float(x))
     if math.isnan(x):
@@ -21,12 +21,12 @@ def number(x: float) -> str:
 
 
 def literal(x: Operand) -> str:
-    """An expression for an operand."""
+    """Return an expression for an operand."""
     return x if isinstance(x, str) else f"T({number(x)})"
 
 
 def vector(x: Operand) -> str:
-    """Formula of vector type, where C++ does not convert by itself."""
+    """Return formula of vector type, where C++ does not convert by itself."""
     return f"vec({literal(x)})"
 
 
@@ -39,7 +39,7 @@ def _call(name: str) -> Callable[..., str]:
 
 
 def _add(a: Operand, b: Operand, alpha: float = 1) -> str:
-    """a + alpha b."""
+    """Return a + alpha b."""
     a, b = literal(a), literal(b)
     if alpha == 1:
         return f"({a} + {b})"
@@ -65,7 +65,7 @@ def _pow(a: Operand, b: Operand) -> str:
 
 
 def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
-    """The number between two limits, either of which may be absent."""
+    """Return the number between two limits, either of which may be absent."""
     clamped = a
     if low is not None:
         clamped = _call("each_maximum")(clamped, low)

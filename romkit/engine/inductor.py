@@ -88,7 +88,7 @@ class Traced:
 
 
 def _without_repetition(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph with each operation once, where none changes its arguments."""
+    """Return the graph with each operation once, where none changes its arguments."""
     ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
     if not any(op._schema.is_mutable for op in ops):
         graph = operations_once(graph)
@@ -120,8 +120,8 @@ def compile_anew(function: F, device: torch.device) -> F:
 
 
 def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
-    """Result of run(fast) and whether it was fast; of run(False), after a warning, if the fast run
-    fails.
+    """Return result of run(fast) and whether it was fast; of run(False), after a warning, if the
+    fast run fails.
 
     A run must change nothing before it ends. Compilers and drivers differ from machine to machine,
     and training is the same without, only slower. An error that has another cause comes again from
@@ -137,7 +137,7 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
 
 
 def _options(device: torch.device) -> dict[str, object]:
-    """Options of Inductor for a device."""
+    """Return options of Inductor for a device."""
     if device.type != "cpu" or sys.platform != "linux":
         return {}
     # torch's cache would hand on code for wider vectors than this processor has, were the width no

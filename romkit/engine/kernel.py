@@ -103,8 +103,8 @@ class Kernel(abc.ABC):
         return out
 
     def _build(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
-        """The functions of `loop` for a trace, the constants that they read, and the members of a
-        block of these.
+        """Return the functions of `loop` for a trace, the constants that they read, and the members
+        of a block of these.
         """
         if y.is_cuda:
             return self._build_for_gpu(trace, y)
@@ -131,7 +131,7 @@ class Kernel(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def numbers_kept(size: int) -> int:
-        """Number of values of each member the loop keeps, of a state of so many components."""
+        """Return number of values of each member the loop keeps, of a state of so many components."""
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
         if self._is_renewed:
@@ -160,7 +160,7 @@ class Kernel(abc.ABC):
 
 
 def _packed(constants: ConstantPools, lanes: int, device: torch.device) -> Pair:
-    """The constants as they are now, where the kernel reads them."""
+    """Return the constants as they are now, where the kernel reads them."""
     shared, by_member = constants.pack(lanes)
     return shared.to(device), by_member.to(device)
 
@@ -181,7 +181,9 @@ def _largest(x: Tensor) -> Tensor:
 
 
 def _equal(a: Tensor, b: Tensor, allowed: Tensor) -> bool:
-    """Whether a and b differ by no more than `allowed`; infinities and NaN have to be the same."""
+    """Tell whether a and b differ by no more than `allowed`; infinities and NaN have to be the
+    same.
+    """
     near = (a - b).abs() <= allowed
     same_infinity = a == b
     both_nan = a.isnan() & b.isnan()
@@ -211,8 +213,8 @@ static inline void field(T time, const V *y, V *out, const T *C, const V *M) { f
 def source(
     body: KernelBody, real: str, lanes: int, size: int, loop: Sequence[str], tables: str = ""
 ) -> str:
-    """Text of a file in C++ with the field as a function, and the loop around it, which may read
-    tables of numbers.
+    """Return text of a file in C++ with the field as a function, and the loop around it, which may
+    read tables of numbers.
     """
     sizes = {"W": lanes, "D": size, "M_SIZE": body.constants.own_size}
     head = [f"#define {name} {value}" for name, value in sizes.items()]

@@ -37,7 +37,8 @@ class KernelBody(NamedTuple):
 
 
 def lower(trace: Trace) -> KernelBody:
-    """The traced field for one block of members; the leading axes of the state are the members.
+    """Return the traced field for one block of members; the leading axes of the state are the
+    members.
 
     Raises:
         Unsupported: a call that is not known here, or one that mixes members.
@@ -84,7 +85,7 @@ def _lower(emitter: Emitter, call: Call) -> None:
 
 
 def _view(emitter: Emitter, call: Call) -> None:
-    """Views cost nothing: torch moves the indices of the elements."""
+    """Lower views, which cost nothing: torch moves the indices of the elements."""
     source, *indices = call.args
     settings = tree_leaves((indices, call.kwargs))
     if not is_symbol(source) or any(map(is_symbol, settings)):
@@ -97,7 +98,7 @@ def _view(emitter: Emitter, call: Call) -> None:
 
 
 def _moved(call: Call, ids: Tensor, indices: Sequence[object]) -> list[Tensor]:
-    """The ids in the order of each result of a view."""
+    """Return the ids in the order of each result of a view."""
     if call.name in ("view", "_unsafe_view"):  # indices have strides of their own
         return [ids.reshape(call.outputs[0].shape)]
     if call.name == "clone":
@@ -123,7 +124,7 @@ def _matmul(emitter: Emitter, call: Call) -> None:
 
 
 def _rows_by_member(emitter: Emitter, *factors: Pair) -> Tensor:
-    """The order of rows, or of batches, in which the members come one after the other."""
+    """Return the order of rows, or of batches, in which the members come one after the other."""
     left, numbers_of_left = factors[0]
     for tensor, numbers in factors:
         has_rows = numbers.ndim == 3 or tensor is left
@@ -196,13 +197,13 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
 
 
 def _back_in_order(axes: Sequence[int]) -> list[int]:
-    """The permutation that sorts axes."""
+    """Return the permutation that sorts axes."""
     ranks = sorted(axes)
     return inverse([ranks.index(axis) for axis in axes])
 
 
 def _cumsum(emitter: Emitter, call: Call) -> None:
-    """Running totals along one axis, which becomes the innermost one."""
+    """Lower running totals along one axis, which becomes the innermost one."""
     source, out = call.args[0], call.outputs[0]
     along = call.args[1] % source.ndim
     order = [axis for axis in emitter.order(call, source.shape) if axis != along]
@@ -261,7 +262,7 @@ def _join(emitter: Emitter, call: Call) -> None:
 
 
 def _pad(emitter: Emitter, call: Call) -> None:
-    """The source, and a constant around it."""
+    """Lower the source, and a constant around it."""
     source, widths, *values = call.args
     fill = 0.0
     if values:
@@ -276,7 +277,7 @@ def _pad(emitter: Emitter, call: Call) -> None:
 
 
 def _scatter(emitter: Emitter, call: Call) -> None:
-    """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in
+    """Lower a tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in
     place.
     """
     source, piece, *place = call.args
@@ -313,7 +314,7 @@ def _gather(
 def _sources(
     emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
 ) -> list[tuple[str, int]]:
-    """Array and place of each entry of a member, of origins (K,) and elements (members, K)."""
+    """Return array and place of each entry of a member, of origins (K,) and elements (members, K)."""
     sources: list[tuple[str, int]] = [("", 0)] * len(origins)
     for origin in origins.unique().tolist():
         positions = (origins == origin).nonzero().flatten()
@@ -326,7 +327,9 @@ def _sources(
 def _order_of_origins(
     emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
 ) -> list[int]:
-    """The axes of the result with those of the members first, as the elements of its tensors tell."""
+    """Return the axes of the result with those of the members first, as the elements of its tensors
+    tell.
+    """
     # entries of constants belong to any member
     ids = torch.full(origins.shape, UNOWNED)
     for k, tensor in enumerate(tensors):

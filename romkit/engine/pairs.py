@@ -56,7 +56,9 @@ class Rosenbrock(NamedTuple):
 
 
 def _product(factor: float, *factors: Sequence[float]) -> list[float]:
-    """Coefficients of θ, ..., θ⁴ of a product of polynomials, each from the highest power down."""
+    """Return coefficients of θ, ..., θ⁴ of a product of polynomials, each from the highest power
+    down.
+    """
     product = np.array([factor])
     for polynomial in factors:
         product = np.convolve(product, polynomial)

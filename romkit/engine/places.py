@@ -35,8 +35,8 @@ class Located:
 
 
 def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Located:
-    """A fresh buffer of numel / members elements for each member, the outermost axes; without
-    members, one for all.
+    """Return a fresh buffer of numel / members elements for each member, the outermost axes;
+    without members, one for all.
     """
     owner = torch.tensor([_EVERY_MEMBER]) if members is None else torch.arange(members)
     place = torch.arange(math.prod(shape) // len(owner))
@@ -45,12 +45,12 @@ def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Loca
 
 
 def numbered(tensor: Tensor) -> Tensor:
-    """Numbers of the elements of a tensor in row-major order."""
+    """Return numbers of the elements of a tensor in row-major order."""
     return torch.arange(tensor.numel()).reshape(tensor.shape)
 
 
 def is_shared(value: Located) -> bool:
-    """Whether the value is the same for every member."""
+    """Tell whether the value is the same for every member."""
     return bool((value.ids >> _BITS == _EVERY_MEMBER).all())
 
 
@@ -80,8 +80,8 @@ def split(ids: Tensor, members: int) -> Tensor:
 
 
 def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
-    """The axes of a tensor with these ids, those of the members first: as they are, or `lead` moved
-    to the front.
+    """Return the axes of a tensor with these ids, those of the members first: as they are, or
+    `lead` moved to the front.
     """
     axes = list(range(ids.ndim))
     owner = ids >> _BITS
@@ -94,7 +94,7 @@ def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
 
 
 def _in_order(owner: Tensor, members: int) -> bool:
-    """Whether elements of these owners are those of the first member, then of the second, ..."""
+    """Tell whether elements of these owners are those of the first member, then of the second, ..."""
     if owner.numel() % members:
         return False
     rows = owner.reshape(members, -1)
@@ -103,8 +103,8 @@ def _in_order(owner: Tensor, members: int) -> bool:
 
 
 def by_owner(ids: Tensor) -> Tensor:
-    """The order of the outermost axis that puts the entries of the first member first, then those
-    of the second, ...
+    """Return the order of the outermost axis that puts the entries of the first member first, then
+    those of the second, ...
     """
     return torch.argsort((ids >> _BITS).reshape(len(ids), -1)[:, 0], stable=True)
 
@@ -128,7 +128,7 @@ class AffineIndex(NamedTuple):
 
 
 def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
-    """Places (K,) as an affine function of the indices of `dims`, if they are one."""
+    """Return places (K,) as an affine function of the indices of `dims`, if they are one."""
     grid = places.reshape(dims)
     base = int(grid.flatten()[0])
     strides, rebuilt = [], torch.full((), base)
@@ -155,7 +155,7 @@ def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
 
 
 def contiguous(dims: tuple[int, ...]) -> AffineIndex:
-    """The places of a fresh buffer."""
+    """Return the places of a fresh buffer."""
     strides = []
     for axis, size in enumerate(dims):
         strides.append(math.prod(dims[axis + 1 :]) if size > 1 else 0)
@@ -163,7 +163,7 @@ def contiguous(dims: tuple[int, ...]) -> AffineIndex:
 
 
 def runs(places: list[int]) -> list[tuple[int, int, int, int]]:
-    """Places cut into arithmetic progressions: (first position, place, stride, length)."""
+    """Return places cut into arithmetic progressions: (first position, place, stride, length)."""
     progressions, start = [], 0
     while start < len(places):
         end = start + 1

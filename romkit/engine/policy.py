@@ -72,7 +72,7 @@ def compiled_if(
     evaluations: float,
     further_calls: float = 0.0,
 ) -> tuple[K | None, str]:
-    """The compiled field, or None where torch is to run; and what a run says of its engine.
+    """Return the compiled field, or None where torch is to run; and what a run says of its engine.
 
     Args:
         engine: one of `ENGINES`.
@@ -158,7 +158,8 @@ def launched_if(
 def _pays_on_gpu(
     field: Field, t: Tensor, y: Tensor, recorded: Trace, evaluations: float, seconds: float
 ) -> bool:
-    """Whether a thread for each member takes less time than torch, which takes so many seconds.
+    """Tell whether a thread for each member takes less time than torch, which takes so many
+    seconds.
 
     A thread does alone what torch spreads over the GPU, so members that are much work do not pay.
     """
@@ -174,7 +175,8 @@ def _pays_on_gpu(
 def is_short(
     field: Field, t: Tensor, y: Tensor, evaluations: float, further_calls: float = 0.0
 ) -> bool:
-    """Whether torch takes a run of so many evaluations to its end sooner than is worth compiling.
+    """Tell whether torch takes a run of so many evaluations to its end sooner than is worth
+    compiling.
 
     Short are runs of RK4 below 530 steps for 10 calls on a few numbers, 110 for 64, 42 for 436.
     """
@@ -188,7 +190,7 @@ def is_short(
 
 
 def work(field: Field, t: Tensor, y: Tensor) -> tuple[int, int]:
-    """Calls of torch in an evaluation of a field, and the numbers that these give.
+    """Return calls of torch in an evaluation of a field, and the numbers that these give.
 
     Counting them takes as long as two or three evaluations; tracing, as long as a hundred.
     """

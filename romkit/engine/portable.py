@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Source:
-    """A model in C.
+    """Return a model in C.
 
     Args:
         name: of the struct, and of the header, and what the names of functions begin with.
@@ -93,7 +93,7 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
 
 
 def _control_functions(name: str, facts: Mapping[str, object], lines: int) -> dict[str, str]:
-    """Declaration and text of the function that sets the inputs, held or straight lines."""
+    """Return declaration and text of the function that sets the inputs, held or straight lines."""
     file = "set_lines" if lines else "set_control"
     declared = source_text(f"{file}.h").replace("$name", name)
     written = Template(source_text(f"{file}.c")).substitute(facts)
@@ -110,7 +110,9 @@ def _parameters(context: Tensor, control: Tensor) -> list[tuple[Tensor, Located]
 def _shared(
     setting: Emitter, wanted: list[Tensor], start: int
 ) -> tuple[list[tuple[Tensor, Located]], dict[str, int]]:
-    """Places in M, from `start` on, of tensors that were computed with the context, and of their arrays."""
+    """Return places in M, from `start` on, of tensors that were computed with the context, and of
+    their arrays.
+    """
     tensors, places = [], {}
     free = start
     for tensor in wanted:
@@ -126,7 +128,9 @@ def _shared(
 
 
 def _used(statements: str) -> str:
-    """The functions that the statements call, and those call, since compilers warn of others."""
+    """Return the functions that the statements call, and those call, since compilers warn of
+    others.
+    """
     text = re.sub(r"(?m)^//.*\n", "", f"{source_text('elementwise.h')}\n{source_text('arrays.h')}")
     definitions = re.split(r"(?m)^(?=static inline |ANY )", text)
     kept = ""

@@ -69,7 +69,7 @@ class Trace(NamedTuple):
         return graph.module(self.result)
 
     def replaced(self, change: Callable[[object], object]) -> "Trace":
-        """The trace with other leaves in its arguments and its result."""
+        """Return the trace with other leaves in its arguments and its result."""
         calls = []
         for call in self.calls:
             args, kwargs = tree_map(change, (call.args, call.kwargs))
@@ -77,7 +77,9 @@ class Trace(NamedTuple):
         return Trace(calls, self.inputs, tree_map(change, self.result))
 
     def on_cpu(self) -> "Trace":
-        """The calls with all constants on the CPU, where they are read as indices and packed."""
+        """Return the calls with all constants on the CPU, where they are read as indices and
+        packed.
+        """
         copies: dict[int, Tensor] = {}
 
         def moved(leaf: object) -> object:
@@ -87,7 +89,7 @@ class Trace(NamedTuple):
         return self.replaced(moved)
 
     def parted(self, *late: Tensor) -> tuple[list[Call], list[Call]]:
-        """Calls that depend on none of these inputs, and those that do."""
+        """Return calls that depend on none of these inputs, and those that do."""
         early, dependent = [], []
         moving = {id(symbol) for symbol in late}
         for call in self.calls:
@@ -131,12 +133,12 @@ class _Graph:
             self._nodes[id(output)] = self._graph.call_function(operator.getitem, (node, k))
 
     def module(self, result: Tensor | tuple[Tensor, ...]) -> torch.fx.GraphModule:
-        """The graph as a function that gives this result of the trace."""
+        """Return the graph as a function that gives this result of the trace."""
         self._graph.output(tree_map(self._argument, result))
         return torch.fx.GraphModule(self._constants, self._graph)
 
     def _argument(self, leaf: object) -> object:
-        """A leaf of the arguments of a call as the graph has it."""
+        """Return a leaf of the arguments of a call as the graph has it."""
         if is_symbol(leaf):
             return self._nodes[id(leaf)]
         if isinstance(leaf, Tensor):
@@ -158,7 +160,7 @@ def trace(
     *examples: Tensor,
     keep: Collection[str] = (),
 ) -> Trace:
-    """The calls of function(*examples), at the shapes, dtypes and device of these tensors.
+    """Return the calls of function(*examples), at the shapes, dtypes and device of these tensors.
 
     Args:
         function: of tensors.
@@ -195,7 +197,7 @@ def trace(
 
 
 def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[Call]:
-    """The calls that the result depends on."""
+    """Return the calls that the result depends on."""
     # a call whose results nobody reads may be one without a compiled form
     wanted = {id(leaf) for leaf in tree_leaves(result)}
     backwards = []
@@ -207,7 +209,8 @@ def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[C
 
 
 def trace_field(field: Field, y: Tensor) -> Trace:
-    """The calls of field(t, y) at the shape and dtype of y (..., d), for the compiled engine.
+    """Return the calls of field(t, y) at the shape and dtype of y (..., d), for the compiled
+    engine.
 
     Raises:
         Unsupported: y is neither on a CPU nor on a GPU of CUDA, or as `trace`.
@@ -261,7 +264,7 @@ class Parametrised:
         return self._field(t, y)
 
     def recorded(self, t: Tensor, y: Tensor) -> Trace:
-        """Calls that depend on t or y."""
+        """Return calls that depend on t or y."""
         family = self._family
         recorded = trace(lambda t, y, values: family(values)(t, y), t, y, self._values)
         t, y, values = recorded.inputs
@@ -284,7 +287,7 @@ class Parametrised:
 
 
 def is_symbol(leaf: object) -> bool:
-    """Whether a leaf of a call's arguments is a tensor that depends on the inputs."""
+    """Tell whether a leaf of a call's arguments is a tensor that depends on the inputs."""
     return isinstance(leaf, Tensor) and leaf.device.type == "meta"
 
 
@@ -341,7 +344,7 @@ class _Recorder(DispatchMode):
         kwargs: dict[str, Any],
         tensors: list[Tensor],
     ) -> object:
-        """Results of a call on meta tensors, which is kept."""
+        """Return results of a call on meta tensors, which is kept."""
         args, kwargs = tree_map(self._real_device, (args, kwargs))
         output = _shaped(op, args, kwargs, tensors)
         if output is not None:
@@ -374,8 +377,8 @@ class _Recorder(DispatchMode):
 def _shaped(
     op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[Tensor]
 ) -> Tensor | None:
-    """Result on the meta device of a call that works entry by entry, or that joins or multiplies
-    tensors of one precision; None of others.
+    """Return result on the meta device of a call that works entry by entry, or that joins or
+    multiplies tensors of one precision; None of others.
 
     Torch's own functions of shapes import its compiler or SymPy at these calls, which takes up to
     two seconds.
@@ -402,21 +405,21 @@ def _shaped(
 
 
 def _single(leaf: object) -> object:
-    """A tensor with a single number in place of one of a call's arguments."""
+    """Return a tensor with a single number in place of one of a call's arguments."""
     if isinstance(leaf, Tensor):
         return torch.ones((1,) * leaf.ndim, dtype=leaf.dtype)
     return leaf
 
 
 def _stacked_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
-    """Shape of tensors side by side along an axis of their own."""
+    """Return shape of tensors side by side along an axis of their own."""
     shape = list(tensors[0].shape)
     shape.insert(dim % (len(shape) + 1), len(tensors))
     return shape
 
 
 def _joined_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
-    """Shape of tensors one after the other along an axis that they have."""
+    """Return shape of tensors one after the other along an axis that they have."""
     shape = list(tensors[0].shape)
     shape[dim] = sum(tensor.shape[dim] for tensor in tensors)
     return shape
@@ -426,7 +429,7 @@ _JOINED = {"stack": _stacked_shape, "cat": _joined_shape}
 
 
 def _gives_tensors(op: Callable[..., Any]) -> bool:
-    """Whether any result of an operation is a tensor."""
+    """Tell whether any result of an operation is a tensor."""
     return any("Tensor" in str(value.type) for value in op._schema.returns)
 
 
@@ -436,8 +439,8 @@ _SHAPE_ONLY = {
 
 
 def _on_meta(shape: Sequence[int], leaf: object) -> object:
-    """A leaf on the device of symbols, even where the function names another; scalars expanded to
-    `shape`.
+    """Return a leaf on the device of symbols, even where the function names another; scalars
+    expanded to `shape`.
     """
     if isinstance(leaf, Tensor):
         on_meta = leaf.to("meta")

@@ -167,7 +167,7 @@ class Exploration:
         self._flow = self._compiled_flow(run)
 
     def _trained_on(self) -> System | None:
-        """The system that the training data name, with its parameters."""
+        """Return the system that the training data name, with its parameters."""
         # its sizes count too: of a chain of another length there is another system
         attrs = self.projection.report.get("data", {})
         attrs = {**attrs, "system": self.projection.frame.system}
@@ -192,8 +192,8 @@ class Exploration:
         check_match(self.system, self.projection)
 
     def _compiled_flow(self, run: xr.Dataset) -> LatentFlow | None:
-        """The reduced model compiled for every context, since a slider asks for one after the
-        other; None where its field cannot be compiled.
+        """Return the reduced model compiled for every context, since a slider asks for one after
+        the other; None where its field cannot be compiled.
         """
         if not isinstance(self.dynamics, LatentField):
             return None
@@ -223,7 +223,7 @@ class Exploration:
         return self._run(tuple(row))
 
     def view(self, context: Mapping[str, float]) -> View:
-        """Both models at a context."""
+        """Return both models at a context."""
         run = self.run(context)
         follower = self._reduced(context, run)
         errors = score(run, follower)
@@ -277,8 +277,9 @@ class Exploration:
         return np.concatenate(values), np.concatenate(extremes)
 
     def calm(self, name: str, branch: tuple[Array, Array]) -> float:
-        """Value of a parameter far from where the motion changes its kind: the middle of the longer
-        side of the largest jump in a bifurcation diagram, or of the range where there is none.
+        """Return value of a parameter far from where the motion changes its kind: the middle of the
+        longer side of the largest jump in a bifurcation diagram, or of the range where there is
+        none.
         """
         values, extremes = branch
         grid = self._diagram(name)
@@ -297,7 +298,7 @@ class Exploration:
         return float(side[len(side) // 2])
 
     def _diagram(self, name: str) -> Array:
-        """Values (BRANCH,) of a parameter in the bifurcation diagram."""
+        """Return values (BRANCH,) of a parameter in the bifurcation diagram."""
         parameter = next(entry for entry in self.system.context if entry.name == name)
         return np.linspace(parameter.low, parameter.high, BRANCH)
 
@@ -379,13 +380,13 @@ def _maxima(x: Array) -> Array:
 
 
 def stride(size: int) -> int:
-    """Distance between the components that are shown of a state of this size."""
+    """Return distance between the components that are shown of a state of this size."""
     return -(-size // SHOWN)
 
 
 def _grid(latent: Array) -> Array:
-    """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of
-    one coordinate.
+    """Return points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K,
+    1) of one coordinate.
     """
     finite = latent[np.isfinite(latent).all(axis=1)]
     low, high = finite[:, :2].min(axis=0), finite[:, :2].max(axis=0)

@@ -53,7 +53,7 @@ class OwnData:
         )
 
     def layout(self) -> pn.viewable.Viewable:
-        """Settings beside the result, above it on narrow screens."""
+        """Return settings beside the result, above it on narrow screens."""
         settings = (self.file, self.context, self.seconds, self.button)
         examples = (self.example, self.download)
         result = pn.Column(self.said, self.picture, styles={"flex": "1 1 300px"})
@@ -82,7 +82,7 @@ class OwnData:
             self._show(learn(example(), members=0, seconds=self.seconds.value))
 
     def _names(self) -> list[str] | None:
-        """Names of the parameters, None where none was typed."""
+        """Return names of the parameters, None where none was typed."""
         names = [name.strip() for name in self.context.value.split(",") if name.strip()]
         return names or None
 
@@ -97,7 +97,7 @@ class OwnData:
 def _learned(
     contents: list[bytes], names: list[str], context: list[str] | None, seconds: float
 ) -> Learned:
-    """The model of runs in one file, or of one run in each of several."""
+    """Return the model of runs in one file, or of one run in each of several."""
     if names and names[0].lower().endswith(".csv"):
         data = describe(_table(contents[0]), context=context)
     elif len(contents) == 1:
@@ -116,7 +116,7 @@ def _table(content: bytes) -> pd.DataFrame:
 
 
 def _joined(contents: list[bytes]) -> xr.Dataset:
-    """Runs in several files of netCDF."""
+    """Return runs in several files of netCDF."""
     with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
         paths = []
         for number, content in enumerate(contents):
@@ -129,7 +129,7 @@ def _joined(contents: list[bytes]) -> xr.Dataset:
 
 
 def example() -> xr.Dataset:
-    """Runs of a travelling wave that steepens, at eight speeds: the example of the tab."""
+    """Return runs of a travelling wave that steepens, at eight speeds: the example of the tab."""
     speed = np.linspace(1.0, 2.0, 8)
     time = np.linspace(0.0, 6.0, 61)
     place = np.linspace(0.0, 2 * np.pi, 24, endpoint=False)

@@ -419,7 +419,7 @@ def _put_legend_above(plot: figure) -> None:
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.Template]:
-    """Function that makes a new page for every visitor."""
+    """Return function that makes a new page for every visitor."""
     exploration = Exploration(projection, system)  # checked here, before anything is served
 
     def page() -> pn.Template:

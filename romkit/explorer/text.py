@@ -13,5 +13,5 @@ def text(content: str, **look: object) -> pn.pane.Markdown:
 
 
 def of_error(error: Exception) -> str:
-    """An error in bold, without the links and pictures that a name in it may spell."""
+    """Return an error in bold, without the links and pictures that a name in it may spell."""
     return f"**{as_plain_markdown(str(error))}**"

@@ -288,7 +288,7 @@ class HiddenContext:
         level: Part = 0.9,
         **values: float,
     ) -> xr.Dataset:
-        """Forecast from a state at the context of a group, or at values of the parameters.
+        """Return forecast from a state at the context of a group, or at values of the parameters.
 
         Args:
             initial_state: (n,) or (trajectories, n).
@@ -328,7 +328,7 @@ class HiddenContext:
         return run if np.ndim(initial_state) > 1 else run.isel(trajectory=0)
 
     def _from(self, family, of_weights: Tensor, w: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
-        """States and deviations (T, m) from a state, in units of the fit."""
+        """Return states and deviations (T, m) from a state, in units of the fit."""
         motion = self.discovery.motion
         clock = times / self.frame.scale.tau
         none = torch.zeros(1, dtype=torch.long)
@@ -345,7 +345,7 @@ class HiddenContext:
     def _dataset(
         self, reached: Tensor, deviations: Tensor, times: Tensor, level: float
     ) -> xr.Dataset:
-        """States (k, T, m) in units of the fit as a dataset with intervals."""
+        """Return states (k, T, m) in units of the fit as a dataset with intervals."""
         lost = (reached.abs().amax(-1, keepdim=True) >= FARTHEST).cummax(1).values
         if lost.any():
             warn("a forecast leaves all data; it is NaN from there on", DivergenceWarning)
@@ -419,7 +419,7 @@ class HiddenContext:
         return said
 
     def _as_clocks(self) -> list[bool]:
-        """Whether each hidden parameter makes all rates faster by one factor."""
+        """Tell whether each hidden parameter makes all rates faster by one factor."""
         family = self.discovery.posterior.family
         tangents, rates = family.tangents, family.weights.flatten(1)  # (G, K m, r)
         along = torch.einsum("gn,gnr->r", rates, tangents)
@@ -456,7 +456,7 @@ class _Complete(NamedTuple):
 
 
 def _complete(states: Tensor, times: Tensor, seen: Tensor) -> _Complete:
-    """Runs from the first time at which one is complete to the last, the latest of many."""
+    """Return runs from the first time at which one is complete to the last, the latest of many."""
     rows = seen.nonzero().flatten()
     most = max(SHORTEST, SAMPLES // len(states))
     first, last = int(rows[0]), int(rows[-1]) + 1
@@ -471,7 +471,7 @@ def _interval(
     dims: tuple[str, ...],
     coords: Mapping[str, object],
 ) -> xr.Dataset:
-    """Values with intervals of normal deviations."""
+    """Return values with intervals of normal deviations."""
     half = NormalDist().inv_cdf((1 + level) / 2) * deviations
     columns = {"value": values, "lower": values - half, "upper": values + half}
     return xr.Dataset({name: (dims, x.numpy()) for name, x in columns.items()}, coords)
@@ -524,8 +524,8 @@ class PlacedRun:
     def forecast(
         self, *, duration: Positive, dt: Positive, run: int = 0, level: Part = 0.9
     ) -> xr.Dataset:
-        """Forecast of the run from its last sample on, with intervals of a measurement that include
-        the error of its context.
+        """Return forecast of the run from its last sample on, with intervals of a measurement that
+        include the error of its context.
 
         Args:
             duration: length of the forecast.

@@ -91,7 +91,7 @@ class Check(NamedTuple):
 
 
 def _fit(chosen: Trial, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
-    """Laws and contexts of some groups."""
+    """Return laws and contexts of some groups."""
     runs = groups.only(kept)
     stage = fitted(start(chosen.structure, own, groups, kept), own.motion, runs, Plan(ROUGH))
     end: Expanded = polished(stage, own.motion, runs)
@@ -99,8 +99,8 @@ def _fit(chosen: Trial, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior
 
 
 def _checked(chosen: Trial, own: OwnLaws, groups: Groups, posterior: Posterior) -> Check:
-    """Contexts and forecasts of groups that are left out, placed by their first part, and compared
-    with contexts of all and with their second part; and contexts of their single runs.
+    """Return contexts and forecasts of groups that are left out, placed by their first part, and
+    compared with contexts of all and with their second part; and contexts of their single runs.
     """
     of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
@@ -140,8 +140,9 @@ def _pieces(runs: Runs) -> list[Runs]:
 
 
 def number_shared(contexts: Tensor, group: Tensor) -> int:
-    """Number of parameters (N, r) of pieces that differ more between groups than within them, by
-    the F test of the analysis of variance of their ranks, which a few lost pieces do not change.
+    """Return number of parameters (N, r) of pieces that differ more between groups than within
+    them, by the F test of the analysis of variance of their ranks, which a few lost pieces do not
+    change.
 
     Source: Conover, Iman (1981), Rank transformations as a bridge between parametric and
     nonparametric statistics.
@@ -167,7 +168,7 @@ def _with_one(context: Tensor) -> Tensor:
 
 
 def _context_ratios(estimate: Estimate, to_all: Tensor, posterior: Posterior, group: int) -> Tensor:
-    """Errors (r,) of a placed context relative to their deviations."""
+    """Return errors (r,) of a placed context relative to their deviations."""
     family = estimate.at.family
     r = family.hidden.shape[1]
     if r == 0:

@@ -62,7 +62,7 @@ class Posterior:
 
     @classmethod
     def of(cls, end: Expanded, family: Family) -> "Posterior":
-        """Errors of the fit of a family, which has been brought into the gauge since."""
+        """Return errors of the fit of a family, which has been brought into the gauge since."""
         shots = end.fit.shots
         blocks = end.fit.blocks(family, end.start)
         matrix, _ = joint_equations(family, blocks)
@@ -103,7 +103,7 @@ class Posterior:
 
 
 def by_law(family: Family) -> Tensor:
-    """Derivatives (K m, K q m) of the coefficients of a single group by θ."""
+    """Return derivatives (K m, K q m) of the coefficients of a single group by θ."""
     K, q, m = family.theta.shape
     latents = torch.eye(K, dtype=torch.float64)
     rates = torch.eye(m, dtype=torch.float64)
@@ -138,7 +138,7 @@ class Estimate:
 
     @classmethod
     def of(cls, at: Placed, posterior: Posterior) -> "Estimate":
-        """Errors of a placed context, by noise of the runs and by errors of the law."""
+        """Return errors of a placed context, by noise of the runs and by errors of the law."""
         family = at.family
         own = residual_noise(at.end, family.hidden.numel())
         noise = _pooled(own, posterior.noise)
@@ -158,7 +158,8 @@ class Estimate:
         return cls(at, noise, covariance, of_weights)
 
     def forecast(self, times: Tensor, run: int = 0) -> tuple[Tensor, Tensor]:
-        """States and deviations (T, m) of measurements of a run at times, in units of the fit.
+        """Return states and deviations (T, m) of measurements of a run at times, in units of the
+        fit.
 
         A change of the coefficients changes the start of the last window, which the data in it
         determine; what is left of the start is an error of its own.
@@ -192,8 +193,8 @@ def _pooled(first: Noise, second: Noise) -> Noise:
 
 
 def factor(ratios: Tensor, level: float, width: float) -> float:
-    """Factor on deviations with which a share `level` of errors, given relative to deviations, is
-    within `width` deviations; at least 1.
+    """Return factor on deviations with which a share `level` of errors, given relative to
+    deviations, is within `width` deviations; at least 1.
     """
     known = ratios[ratios.isfinite()]
     if len(known) == 0:

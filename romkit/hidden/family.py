@@ -55,13 +55,13 @@ class ContextTerms(NamedTuple):
         return math.comb(variables + self.degree, self.degree)
 
     def __call__(self, context: Tensor) -> Tensor:
-        """Terms (..., q) at contexts (..., p + r)."""
+        """Return terms (..., q) at contexts (..., p + r)."""
         if context.shape[-1] == 0:
             return context.new_ones(*context.shape[:-1], 1)
         return self._monomials(context)
 
     def slopes(self, context: Tensor) -> Tensor:
-        """Derivatives (..., q, r) of the terms by the hidden parameters."""
+        """Return derivatives (..., q, r) of the terms by the hidden parameters."""
         terms = self(context)
         if self.hidden == 0:
             return terms.new_zeros(*terms.shape, 0)
@@ -107,15 +107,17 @@ class Family:
         return torch.einsum("gqr,kqm->gkmr", slopes, self.theta).flatten(1, 2)
 
     def at(self, known: Tensor, hidden: Tensor) -> "Family":
-        """The same laws at other contexts."""
+        """Return the same laws at other contexts."""
         return replace(self, known=known, hidden=hidden)
 
     def only(self, groups: Tensor) -> "Family":
-        """The same laws at the contexts of some groups."""
+        """Return the same laws at the contexts of some groups."""
         return self.at(self.known[groups], self.hidden[groups])
 
     def bent(self, degree: int) -> "Family":
-        """The same laws with terms of the context up to a higher degree, whose coefficients are 0."""
+        """Return the same laws with terms of the context up to a higher degree, whose coefficients
+        are 0.
+        """
         terms = self.terms._replace(degree=degree)
         K, q, m = self.theta.shape
         theta = self.theta.new_zeros(K, terms.number, m)
@@ -139,7 +141,7 @@ class Scale:
 
     @classmethod
     def of(cls, states: Tensor, times: Tensor) -> "Scale":
-        """Units of runs (n, T, m) at times (T,)."""
+        """Return units of runs (n, T, m) at times (T,)."""
         mean = states.nanmean((0, 1))
         distance = (states - mean).abs().nan_to_num(0.0)
         largest = divisor(distance.amax((0, 1)))
@@ -155,7 +157,7 @@ class Scale:
         return self.mean + self.largest * w
 
     def runs(self, states: Tensor, times: Tensor, group: Tensor) -> Runs:
-        """Runs (n, T, m) to shoot along, in the units of the fit."""
+        """Return runs (n, T, m) to shoot along, in the units of the fit."""
         clock = (times - times[0]) / self.tau
         mix = torch.ones(int(group.max()) + 1, 1, dtype=states.dtype)
         return Runs(self.scaled(states), clock, group, mix)

@@ -17,7 +17,7 @@ PROBES = 4
 
 
 def gauged(family: Family, information: Tensor, first: int = 0) -> Family:
-    """The same laws, with hidden parameters in the gauge.
+    """Return the same laws, with hidden parameters in the gauge.
 
     Args:
         family: of laws.
@@ -61,7 +61,7 @@ def _affine(family: Family, linear: Tensor) -> Tensor:
 
 
 def _moved(family: Family, change: Tensor) -> Family:
-    """The same laws with hidden parameters (1, k, c) @ change, change (1 + p + r, r)."""
+    """Return the same laws with hidden parameters (1, k, c) @ change, change (1 + p + r, r)."""
     with_one = lambda context: torch.cat([torch.ones_like(context[:, :1]), context], -1)  # noqa: E731
     hidden = with_one(family.context) @ change
     draw = torch.Generator().manual_seed(0)

@@ -81,12 +81,12 @@ class Fit:
     contexts: bool = True
 
     def cost(self, family: Family, start: Tensor) -> Tensor:
-        """Mean square distance from the data."""
+        """Return mean square distance from the data."""
         weights = family.weights.transpose(0, 1)  # (K, G, m)
         return replace(self.shots, mix=_unit(weights), prior=weights).cost(weights, start)
 
     def blocks(self, family: Family, start: Tensor) -> Blocks:
-        """Normal equations by the coefficients of each group."""
+        """Return normal equations by the coefficients of each group."""
         return Blocks(*self.shots.by_group(family.weights, start))
 
     def free(self, family: Family) -> Tensor:
@@ -97,12 +97,12 @@ class Fit:
 
 
 def _unit(weights: Tensor) -> Tensor:
-    """Terms (G, G) that give each group its own coefficients, of coefficients (K, G, m)."""
+    """Return terms (G, G) that give each group its own coefficients, of coefficients (K, G, m)."""
     return torch.eye(weights.shape[1], dtype=weights.dtype)
 
 
 def joint_equations(family: Family, blocks: Blocks) -> tuple[Tensor, Tensor]:
-    """Normal equations (P, P) and (P,) by θ and the hidden contexts, P = K q m + G r."""
+    """Return normal equations (P, P) and (P,) by θ and the hidden contexts, P = K q m + G r."""
     K, q, m = family.theta.shape
     G, r = family.hidden.shape
     mix, tangents = family.mix, family.tangents
@@ -135,7 +135,7 @@ class Expanded:
 
     @classmethod
     def of(cls, fit: Fit, family: Family, start: Tensor | None = None) -> "Expanded":
-        """Model about a family, with windows that start at the data by default."""
+        """Return model about a family, with windows that start at the data by default."""
         if start is None:
             start = fit.shots.windows.start
         return cls(fit, family, start, fit.cost(family, start).reshape(1))
@@ -266,7 +266,7 @@ def polished(
 
 
 def _alike(cost: Tensor, finer: Tensor) -> bool:
-    """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
+    """Tell whether shorter steps do not change a mean square distance by much, or it is negligible."""
     larger = torch.maximum(cost, finer)
     return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)
 

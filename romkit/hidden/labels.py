@@ -54,12 +54,12 @@ class Polynomial(NamedTuple):
         return best
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Values (..., k) at x (..., p)."""
+        """Return values (..., k) at x (..., p)."""
         terms = Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
         return terms @ self.coefficients
 
     def slope(self, x: Tensor) -> Tensor:
-        """Derivatives (k, p) at x (p,)."""
+        """Return derivatives (k, p) at x (p,)."""
         monomials = Monomials(len(x), self.degree)
         terms = monomials((x - self.shift) / self.scale)
         slopes = torch.einsum("q,pqs->sp", terms, monomials.slopes())

@@ -30,8 +30,8 @@ class LastWindow(NamedTuple):
     start: Tensor
 
     def course(self, times: Tensor) -> tuple[Course, Tensor]:
-        """Steps through its samples and further times (T,), and the places (L + 1 + T,) of both
-        among the states.
+        """Return steps through its samples and further times (T,), and the places (L + 1 + T,) of
+        both among the states.
         """
         clock = torch.cat([self.inside, times - self.begin])
         order = clock.argsort(stable=True)
@@ -62,7 +62,7 @@ class Placed:
         return self.end.family
 
     def last_window(self, run: int) -> LastWindow:
-        """The last window of a run."""
+        """Return the last window of a run."""
         windows = self.end.fit.shots.windows
         number = int(windows.seen[0, run].nonzero().max())
         steps = windows.course.steps[:, run, number, 0]
@@ -81,7 +81,7 @@ class Placed:
         return float(self.runs.times[min(first, latest)])
 
     def continued(self, run: int, times: Tensor) -> Tensor:
-        """States (T, m) of a run at times, by its last window."""
+        """Return states (T, m) of a run at times, by its last window."""
         window = self.last_window(run)
         course, places = window.course(times)
         reached = self.motion.rollout(self.family.weights, window.start, course)[:, 0, 0]

@@ -33,7 +33,7 @@ SPARSE = 0.5
 
 
 def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) -> xr.Dataset:
-    """Runs in romkit's schema, with the known parameters declared.
+    """Return runs in romkit's schema, with the known parameters declared.
 
     Raises:
         InputError: inputs, or parameters that move.
@@ -49,7 +49,7 @@ def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) 
 
 
 def _on_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Data whose runs have common times."""
+    """Return data whose runs have common times."""
     seen = np.isfinite(data["state"].values).all(-1)  # (C, T)
     first, last = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
     share = seen.sum(1) / np.maximum(last - first, 1)
@@ -62,7 +62,7 @@ def _on_common_times(data: xr.Dataset) -> xr.Dataset:
 
 
 def known_names(data: xr.Dataset, group: str | None, context: Sequence[str] | None) -> Names:
-    """Names of the parameters that are known: as given, else those that are declared.
+    """Return names of the parameters that are known: as given, else those that are declared.
 
     Raises:
         InputError: one that the runs do not have, or that moves within them.
@@ -82,7 +82,7 @@ def known_names(data: xr.Dataset, group: str | None, context: Sequence[str] | No
 
 
 def labels_of(data: xr.Dataset, group: str | None) -> Array:
-    """Names (C,) of the groups of the runs; by default each has its own.
+    """Return names (C,) of the groups of the runs; by default each has its own.
 
     Raises:
         InputError: a name that is no coordinate of the runs.
@@ -116,12 +116,12 @@ class Frame:
         return states if self.basis is None else self.basis.encode(states)
 
     def states(self, w: Tensor) -> Tensor:
-        """States (..., n) of latents in units of the fit."""
+        """Return states (..., n) of latents in units of the fit."""
         z = self.scale.physical(w)
         return z if self.basis is None else self.basis.decode(z)
 
     def deviations(self, of_latents: Tensor) -> Tensor:
-        """Deviations (..., n) of states, from those of latents in units of the fit."""
+        """Return deviations (..., n) of states, from those of latents in units of the fit."""
         z = self.scale.largest * of_latents
         if self.basis is None:
             return z
@@ -136,7 +136,8 @@ class Frame:
 def grouped(
     data: xr.Dataset, labels: Array, known: Names, rank: int | None
 ) -> tuple[Groups, Frame, Array]:
-    """Runs in groups, their units, and the names of the groups, in the order of their first runs.
+    """Return runs in groups, their units, and the names of the groups, in the order of their first
+    runs.
 
     Raises:
         InputError: too few groups or samples, or known parameters that differ within a group.
@@ -178,8 +179,8 @@ def _basis(states: Tensor, rank: int) -> Basis:
 def _in_errors(
     states: Tensor, latents: Tensor, modes: Basis | None, scale: Scale, group: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Units (m,) of latents in errors, and the mean square (G,) that latents leave out, in those of
-    the leading one.
+    """Return units (m,) of latents in errors, and the mean square (G,) that latents leave out, in
+    those of the leading one.
     """
     number = int(group.max()) + 1
     if modes is None:
@@ -207,7 +208,9 @@ def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Ar
 
 
 def with_hidden(data: xr.Dataset, known: Names, hidden: dict[str, Array]) -> xr.Dataset:
-    """Data with hidden parameters (C,) as parameters of their context, beside the known ones."""
+    """Return data with hidden parameters (C,) as parameters of their context, beside the known
+    ones.
+    """
     for name in known:
         data = data.assign_coords({name: data[name].assign_attrs({ROLE: "context"})})
     for name, values in hidden.items():

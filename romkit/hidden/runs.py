@@ -12,7 +12,7 @@ HIDDEN = "hidden"
 
 
 def wants_hidden(context: str | Sequence[str] | None) -> bool:
-    """Whether hidden parameters are asked for, alone or beside known ones."""
+    """Tell whether hidden parameters are asked for, alone or beside known ones."""
     names = [context] if isinstance(context, str) else context
     return names is not None and HIDDEN in names
 

@@ -86,7 +86,7 @@ class Groups:
         return len(self.known)
 
     def only(self, groups: Tensor) -> Runs:
-        """Runs of some groups, which are numbered anew."""
+        """Return runs of some groups, which are numbered anew."""
         numbers = torch.full((len(self),), -1)
         numbers[groups] = torch.arange(len(groups))
         rows = (numbers[self.runs.group] >= 0).nonzero().squeeze(-1)
@@ -94,30 +94,30 @@ class Groups:
         return replace(runs, group=numbers[runs.group])
 
     def folds(self) -> list[Tensor]:
-        """Groups that are left out together."""
+        """Return groups that are left out together."""
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(0))
         return [part.sort().values for part in order.tensor_split(folds_of(len(self)))]
 
     def kept(self, out: Tensor) -> Tensor:
-        """The other groups."""
+        """Return the other groups."""
         every = torch.ones(len(self), dtype=torch.bool)
         every[out] = False
         return every.nonzero().squeeze(-1)
 
 
 def folds_of(groups: int) -> int:
-    """Number of parts of so many groups."""
+    """Return number of parts of so many groups."""
     return groups if groups <= FEW else FOLDS
 
 
 def first_part(runs: Runs) -> Runs:
-    """First half of runs."""
+    """Return first half of runs."""
     half = (len(runs.times) + 1) // 2
     return replace(runs, states=runs.states[:, :half], times=runs.times[:half])
 
 
 def second_part(runs: Runs) -> Runs:
-    """What follows the first half, for at most as long as windows are."""
+    """Return what follows the first half, for at most as long as windows are."""
     half = (len(runs.times) + 1) // 2
     until = runs.times[half - 1] + AHEAD
     late = (torch.arange(len(runs.times)) >= half) & (runs.times <= until)
@@ -126,7 +126,7 @@ def second_part(runs: Runs) -> Runs:
 
 
 def trial(structure: Structure, own: OwnLaws, groups: Groups) -> Trial:
-    """Errors of a structure on left-out groups."""
+    """Return errors of a structure on left-out groups."""
     errors = torch.zeros(len(groups), dtype=torch.float64)
     for out in groups.folds():
         kept = groups.kept(out)
@@ -150,7 +150,7 @@ def start(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> F
 
 
 def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
-    """Error of the forecast of the second part of a group."""
+    """Return error of the forecast of the second part of a group."""
     runs = groups.only(torch.tensor([group]))
     at = placed(family, own.motion, first_part(runs), groups.known[group : group + 1])
     errors = groups.units * forecast_errors(at, runs)
@@ -162,7 +162,9 @@ def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
 
 
 def forecast_errors(at: Placed, runs: Runs) -> Tensor:
-    """Errors (n, T', m) of forecasts of the second part of runs that the first part has placed."""
+    """Return errors (n, T', m) of forecasts of the second part of runs that the first part has
+    placed.
+    """
     late = second_part(runs)
     reached = [at.continued(run, late.times) for run in range(len(late.states))]
     return torch.stack(reached) - late.states
@@ -200,7 +202,7 @@ def degrees(groups: Groups) -> list[int]:
 
 
 def laws_of(degree: int, groups: Groups) -> OwnLaws:
-    """Laws of some degree of single groups."""
+    """Return laws of some degree of single groups."""
     latents = groups.runs.states.shape[-1]
     return OwnLaws.of(motion(latents, degree), groups.runs, groups.known)
 
@@ -280,7 +282,7 @@ def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
 
 
 def _as_good(one: Trial, other: Trial) -> bool:
-    """Whether a trial is within one standard error of another one."""
+    """Tell whether a trial is within one standard error of another one."""
     difference = one.errors.log() - other.errors.log()
     deviation = float(difference.std()) / len(difference) ** 0.5
     return float(difference.mean()) <= max(deviation, LIKE)

@@ -41,7 +41,7 @@ class OwnLaws:
 
     @classmethod
     def of(cls, motion: Motion, runs: Runs, known: Tensor) -> "OwnLaws":
-        """Laws of the groups of runs, each from one law of all."""
+        """Return laws of the groups of runs, each from one law of all."""
         K, m = motion.terms.number, motion.latent_dim
         G = len(known)
         zero = torch.zeros(K, 1, m, dtype=torch.float64)
@@ -118,8 +118,8 @@ class OwnLaws:
 
 
 def along_points(points: Tensor) -> Tensor:
-    """Places (G, 1) along a curve through points (G, k), by the shortest ways from neighbour to
-    neighbour.
+    """Return places (G, 1) along a curve through points (G, k), by the shortest ways from neighbour
+    to neighbour.
 
     Source: Tenenbaum, de Silva, Langford (2000), A global geometric framework for nonlinear
     dimensionality reduction, with the shortest tree that joins all points in place of neighbours.
@@ -134,7 +134,7 @@ def along_points(points: Tensor) -> Tensor:
 
 
 def _places(terms: ContextTerms, of_known: ContextTerms) -> list[int]:
-    """Numbers of the terms that have known parameters alone."""
+    """Return numbers of the terms that have known parameters alone."""
     if of_known.known == 0:
         return [0]
     together = terms._monomials.places
@@ -142,7 +142,7 @@ def _places(terms: ContextTerms, of_known: ContextTerms) -> list[int]:
 
 
 def _information(motion: Motion, weights: Tensor, runs: Runs) -> Tensor:
-    """Mean matrix (K m, K m) of the normal equations of groups at their own laws."""
+    """Return mean matrix (K m, K m) of the normal equations of groups at their own laws."""
     G = len(weights)
     nothing = weights.new_zeros(G, 0)
     unit = torch.eye(G, dtype=weights.dtype)

@@ -92,8 +92,8 @@ class LatentDynamics(abc.ABC):
     mesh = None
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
-        """The latent state that a trajectory from a full state starts at: the encoded one, unless
-        overridden.
+        """Return the latent state that a trajectory from a full state starts at: the encoded one,
+        unless overridden.
 
         Args:
             problem: what is solved.
@@ -147,7 +147,9 @@ class LatentField(LatentDynamics):
 
     @abc.abstractmethod
     def latent_rate(self, problem: Problem) -> LatentRate:
-        """The highest rate of the latent coordinates, as a function of time and latent state."""
+        """Return the highest rate of the latent coordinates, as a function of time and latent
+        state.
+        """
 
     def field(self, problem: Problem) -> Field:
         """ẇ = g(t, w), the differential equation of the latent state."""
@@ -226,7 +228,7 @@ class LearnedField(LatentField, Display):
         return 0
 
     def details(self) -> list[str]:
-        """The law in lines of text, with what is known of its errors."""
+        """Return the law in lines of text, with what is known of its errors."""
         return [repr(self)]
 
     def facts(self) -> dict[str, str]:
@@ -260,7 +262,9 @@ class LearnedField(LatentField, Display):
         return None
 
     def motion(self, c: Tensor) -> Field:
-        """Field (t, w) -> ẇ of w = z or (z, ż), at parameters c (..., p) as in `right_hand_side`."""
+        """Return field (t, w) -> ẇ of w = z or (z, ż), at parameters c (..., p) as in
+        `right_hand_side`.
+        """
         g = self.right_hand_side(c)
         if self.order == 1:
             return lambda t, w: g(w)
@@ -332,7 +336,7 @@ class LearnedField(LatentField, Display):
 
 
 def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:
-    """Steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
+    """Return steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
     solver = unchecked(Adaptive)()
     return solver if problem is None else suited(solver, problem, times)
 
@@ -360,7 +364,8 @@ def lost_beyond(dynamics: LatentDynamics, *starts: Tensor, ratio: float = 1e6) -
 
 
 def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
-    """The solver with what it does not say of steps of a forced problem, for a run to `times` (T,).
+    """Return the solver with what it does not say of steps of a forced problem, for a run to
+    `times` (T,).
 
     Inputs and contexts that move may be samples at the output times, with kinks or jumps there, so
     steps end at these. A system that depends on time is not passed over in longer steps than its
@@ -385,14 +390,16 @@ def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
-    """The rate r (..., m) whose image J r is nearest to the target (..., n) in the metric at x."""
+    """Return the rate r (..., m) whose image J r is nearest to the target (..., n) in the metric at
+    x.
+    """
     weighted = metric(x, tangents)
     return linear_solve(tangents.mT @ weighted, matvec(weighted.mT, target))
 
 
 def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
-    """The function as a list of calls to torch, several times faster where most of its time goes
-    into derivatives.
+    """Return the function as a list of calls to torch, several times faster where most of its time
+    goes into derivatives.
 
     Forward differentiation works out at every call, and slowly, that the derivatives of constants
     are zero. It is left as it is where gradients are wanted, or where what it calls depends on

@@ -61,7 +61,7 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
 
 
 def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
-    """Whether the field is quadratic, without inputs, at contexts that stay."""
+    """Tell whether the field is quadratic, without inputs, at contexts that stay."""
     if quadratic is None or problem.control is not None:
         return False
     return problem.path.operator is not None
@@ -120,7 +120,7 @@ class NormalEquations(NamedTuple):
 
     @classmethod
     def of(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
-        """Normal equations of Galerkin's rate, at the contexts of the maps."""
+        """Return normal equations of Galerkin's rate, at the contexts of the maps."""
         m = maps.monomials.variables
         p = maps.monomials.degree
         lower = Monomials(m, p - 1)  # of the derivatives; monomials are ordered by degree
@@ -155,7 +155,7 @@ class NormalEquations(NamedTuple):
 
 
 def _weighted(powers: Tensor, coefficients: Tensor) -> Tensor:
-    """Sums (..., k) of monomials (..., K) with coefficients (..., k, K).
+    """Return sums (..., k) of monomials (..., K) with coefficients (..., k, K).
 
     Not as a product of matrices: of few columns a single member's has no use for wide vectors.
     """

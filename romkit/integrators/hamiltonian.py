@@ -132,7 +132,7 @@ def midpoint_step(field: Field, y0: Tensor, times: Tensor, rtol: float = 1e-5) -
 
 
 def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> Pair:
-    """The coordinates in a latent state, and what is behind them, each (..., m)."""
+    """Return the coordinates in a latent state, and what is behind them, each (..., m)."""
     m = problem.path.at(t).latent_dim
     checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")
     coordinates, behind = w.chunk(2, dim=-1)

@@ -126,7 +126,9 @@ class LSPG(LatentDynamics):
     def _correction(
         self, rule: Rule, start: Tensor, rate: Tensor, times: Tensor, engine: str
     ) -> Callable[..., Tensor]:
-        """The correction of a rule, as a list of calls where this pays: differentiation is slow."""
+        """Return the correction of a rule, as a list of calls where this pays: differentiation is
+        slow.
+        """
         if len(times) == 1:
             return rule.correction
         if self.dt is not None:
@@ -138,7 +140,7 @@ class LSPG(LatentDynamics):
         return traced(rule.correction, t, *rule.begin(t, start, rate, h))
 
     def _refined(self, run: Callable[[float], Solution], times: Tensor) -> Solution:
-        """The run whose step was halved until that changed its states little.
+        """Return the run whose step was halved until that changed its states little.
 
         The minimiser depends on the step to first order, so that the change is about the error of
         the run with the shorter step.

@@ -30,8 +30,8 @@ class TrapezoidalRule(Rule):
         return -least_squares(self.problem.metric, x, slopes, residual)
 
     def linearised(self, t: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The state x (..., n) at u, and the residual (..., n) there with its slopes (..., n, m) by
-        u.
+        """Return the state x (..., n) at u, and the residual (..., n) there with its slopes (...,
+        n, m) by u.
         """
         half_way = known[..., :-1]
         h = known[..., -1:]

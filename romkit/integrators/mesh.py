@@ -29,8 +29,8 @@ from romkit.systems.sampled import Rows, gives_rows, training_data
 
 
 def cubature(shares: Tensor, tolerance: float) -> Pair:
-    """Rows (s,) and positive weights (s,) with Σ weightᵢ shareᵢ = Σ shareᵢ up to the tolerance,
-    relative.
+    """Return rows (s,) and positive weights (s,) with Σ weightᵢ shareᵢ = Σ shareᵢ up to the
+    tolerance, relative.
 
     The row whose shares point most along what is missing joins; then all weights are fitted anew,
     and a row whose weight would turn negative leaves. Positive weights keep sums of squares
@@ -73,8 +73,8 @@ def cubature(shares: Tensor, tolerance: float) -> Pair:
 
 
 def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> Pair:
-    """Rows and weights of the best fit that is positive, on the way from the weights before, of all
-    rows but the last.
+    """Return rows and weights of the best fit that is positive, on the way from the weights before,
+    of all rows but the last.
 
     Where the fit on all rows has negative weights, one goes towards it until the first weight is
     zero, and that row leaves.
@@ -121,8 +121,8 @@ class ReducedMesh(Rows):
         return len(self.points) - len(self.rows)
 
     def problem(self, path: Path) -> Problem:
-        """The full problem at the points of the mesh alone; the path is that of coordinates in the
-        basis.
+        """Return the full problem at the points of the mesh alone; the path is that of coordinates
+        in the basis.
         """
         size = path.at(T0).state_size
         if size != self.basis.rank:
@@ -215,7 +215,7 @@ def reduced_mesh(
 
 
 def _smallest_interval(data: xr.Dataset) -> float:
-    """Smallest interval between two times."""
+    """Return smallest interval between two times."""
     steps = times_of(data).diff()
     if not len(steps):
         raise InputError(
@@ -225,7 +225,7 @@ def _smallest_interval(data: xr.Dataset) -> float:
 
 
 def _checked(system: System, projection: Projection) -> Basis:
-    """The basis in front of the projection."""
+    """Return the basis in front of the projection."""
     _check_system(system)
     if projection.basis is None or projection.seeds is not None:
         got = "one without"
@@ -268,7 +268,7 @@ def _check_system(system: System) -> None:
 
 
 def _weighs_components(system: System) -> bool:
-    """Whether the metric of a system is diagonal."""
+    """Tell whether the metric of a system is diagonal."""
     if system.weight is None:
         return type(system).weigh is System.weigh
     return getattr(system.weight, "ndim", 2) == 1

@@ -65,8 +65,8 @@ class Region:
 
     @classmethod
     def ellipsoid(cls, z: Tensor) -> "Region":
-        """Smallest ellipsoid about the mean of latent states (N, m), with their deviations as axes,
-        that holds all.
+        """Return smallest ellipsoid about the mean of latent states (N, m), with their deviations
+        as axes, that holds all.
         """
         center = z.mean(0)
         spread = z.std(0, correction=0)
@@ -77,8 +77,8 @@ class Region:
         return cls(center.unsqueeze(0), spread * longest, reach)
 
     def distance(self, z: Tensor, at_once: int = 100_000) -> Tensor:
-        """Distance (...) of latent states (..., m) from the nearest point; from 1 on they are
-        outside.
+        """Return distance (...) of latent states (..., m) from the nearest point; from 1 on they
+        are outside.
 
         Leading axes of z begin with those of a stack of regions, if it is one. States are taken
         `at_once`, to bound the memory.
@@ -98,8 +98,9 @@ class Region:
         return distance.reshape(z.shape[:-1])
 
     def clamp(self, z: Tensor, farthest: float = 1.5) -> Tensor:
-        """States (..., m), those beyond the farthest distance from the centre of an ellipsoid brought
-        back to there: by default half as far again as the farthest training datum.
+        """Return states (..., m), those beyond the farthest distance from the centre of an
+        ellipsoid brought back to there: by default half as far again as the farthest training
+        datum.
         """
         center = self.points[0].to(z)
         scale = self.scale.to(z)

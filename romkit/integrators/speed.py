@@ -5,10 +5,10 @@ or too slow, so that phases drift without bound. One factor s(c) of the latent f
 timing of training runs, removes that drift.
 """
 
-from typing import cast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -138,7 +138,7 @@ class Speed:
         return cls(tuple(pieces), tuple(jumps), error)
 
     def as_dict(self) -> dict[str, object]:
-        """Numbers and lists alone, for a file."""
+        """Return numbers and lists alone, for a file."""
         return asdict(self)
 
     @classmethod
@@ -170,7 +170,7 @@ class Speed:
 
 
 def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
-    """Contexts (C, p), sorted by the first parameter, and speeds (C,)."""
+    """Return contexts (C, p), sorted by the first parameter, and speeds (C,)."""
     c = tensors.finite("contexts", contexts).double().numpy()
     s = tensors.finite("speeds", speeds).double().numpy()
     if c.ndim != 2:

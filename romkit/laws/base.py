@@ -99,7 +99,7 @@ class Estimator(abc.ABC):
     @staticmethod
     @validated
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
-        """Samples that `fit` fits to, before they are scaled, with the window that predicts
+        """Return samples that `fit` fits to, before they are scaled, with the window that predicts
         left-out latents best.
         """
         if "velocity" in data:
@@ -107,8 +107,8 @@ class Estimator(abc.ABC):
         return sources.differentiated_samples(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[Estimator]":
-        """These settings, once with each value of those that they leave open; the first where
-        nothing can choose.
+        """Return these settings, once with each value of those that they leave open; the first
+        where nothing can choose.
         """
         return [self]
 
@@ -172,8 +172,8 @@ class Estimator(abc.ABC):
         useless.warn_if_useless(type(self).__name__, unexplained=unexplained, error=error)
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor | None:
-        """Share (..., m) of the variance of each rate that a law leaves; None where rates do not
-        tell.
+        """Return share (..., m) of the variance of each rate that a law leaves; None where rates do
+        not tell.
         """
         return useless.unexplained(law, samples)
 
@@ -211,7 +211,7 @@ class Estimator(abc.ABC):
     def _settings(
         self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
     ) -> "list[Estimator]":
-        """Settings to choose from: the grid of `select`, and values of what is left open."""
+        """Return settings to choose from: the grid of `select`, and values of what is left open."""
         for name in select:
             checks.one_of("select", name, [field.name for field in fields(self)])
         settings = []
@@ -274,7 +274,7 @@ class TrajectoryEstimator(Estimator):
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-        """The encoded data, whose rates do not matter."""
+        """Return the encoded data, whose rates do not matter."""
         return [cls.samples(projection, data)]
 
     @staticmethod

@@ -9,8 +9,8 @@ from romkit.numerics import Spline
 
 
 def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
-    """A run (T, n) from where it is nearest to a start (n,); at its end it goes on from the state in
-    its first half that is most like the end.
+    """Return a run (T, n) from where it is nearest to a start (n,); at its end it goes on from the
+    state in its first half that is most like the end.
     """
     T = len(run)
     half = max(1, T // 2)
@@ -26,8 +26,8 @@ def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
 
 
 def interpolated_runs(states: Tensor, context: Tensor, wanted: Tensor) -> Tensor:
-    """States (k, T, n) at equal times between runs, by thin-plate splines in the context, or by
-    distances to contexts that lie on a line.
+    """Return states (k, T, n) at equal times between runs, by thin-plate splines in the context, or
+    by distances to contexts that lie on a line.
 
     Args:
         states: (C, T, n) of the runs, finite.
@@ -46,7 +46,8 @@ def _nearest(states: Tensor, state: Tensor) -> int:
 def nearest_and_shifted(
     states: Tensor, context: Tensor, wanted: Tensor, starts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The run (k, T, n) at the context nearest to each wanted one, as it is and shifted in time.
+    """Return the run (k, T, n) at the context nearest to each wanted one, as it is and shifted in
+    time.
 
     Args:
         states: (C, T, n) of the runs.

@@ -84,7 +84,7 @@ class Chebyshev(Library):
         return self._products(columns, sympy.S.One)
 
     def _products(self, columns: list[list[Any]], one: object) -> list[Any]:
-        """Products up to the total degree, of polynomials of one variable each."""
+        """Return products up to the total degree, of polynomials of one variable each."""
         powers = total_degree(len(columns), self.degree)
         return [_product(columns, degrees, one) for degrees in powers]
 
@@ -133,7 +133,7 @@ def _symbol(name: str, pole: float) -> str:
 
 
 def _name(symbols: Sequence[str], powers: Sequence[int]) -> str:
-    """Name of the product of the polynomials of these degrees."""
+    """Return name of the product of the polynomials of these degrees."""
     factors = []
     for symbol, k in zip(symbols, powers, strict=True):
         if k > 0:
@@ -142,7 +142,7 @@ def _name(symbols: Sequence[str], powers: Sequence[int]) -> str:
 
 
 def _product(columns: list[list[Any]], powers: tuple[int, ...], one: object) -> object:
-    """Product of the polynomials of these degrees, of one variable each."""
+    """Return product of the polynomials of these degrees, of one variable each."""
     factors = [column[k] for column, k in zip(columns, powers, strict=True) if k > 0]
     if not factors:
         return one

@@ -130,7 +130,9 @@ class LawCandidate:
 
 
 def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
-    """Mean errors (k,) of forecasts of runs over several judges; of a stack, over its problems."""
+    """Return mean errors (k,) of forecasts of runs over several judges; of a stack, over its
+    problems.
+    """
     errors = torch.stack([judge.errors(law, rows) for judge in judges])
     return errors.flatten(0, -2).nanmean(0).numpy()
 

@@ -59,7 +59,7 @@ class Formula(NamedTuple):
 
 
 def is_compiled(formula: Formula, start: Tensor) -> bool:
-    """Whether laws of such a formula are rolled out by compiled code from such starts."""
+    """Tell whether laws of such a formula are rolled out by compiled code from such starts."""
     if not isinstance(formula.terms, MonomialTerms):
         return False
     d = start.shape[-1]
@@ -69,7 +69,7 @@ def is_compiled(formula: Formula, start: Tensor) -> bool:
 
 
 def _known_size(d: int, m: int) -> int:
-    """Number of variables that the compiler knows; 0 where it does not."""
+    """Return number of variables that the compiler knows; 0 where it does not."""
     if d == m and d in UNROLLED:
         return d
     return 0
@@ -77,7 +77,7 @@ def _known_size(d: int, m: int) -> int:
 
 @functools.cache
 def _function(size: int) -> Callable[..., int] | None:
-    """The compiled function for laws of a known size; None where there is no compiler."""
+    """Return the compiled function for laws of a known size; None where there is no compiler."""
     file = resources.files(__package__).joinpath("rollout.cpp")
     # one size alone, since compiling takes half a second for each
     text = f"#define SIZE {size}\n{file.read_text(encoding='utf-8')}"
@@ -94,7 +94,7 @@ def _function(size: int) -> Callable[..., int] | None:
 
 
 def rolled_out(formula: Formula, weights: Tensor, start: Tensor, course: Course) -> Tensor:
-    """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K q, m)."""
+    """Return states (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K q, m)."""
     states = _states(start, course)
     _evaluate(formula, weights, course, Output(states))
     return states
@@ -103,8 +103,8 @@ def rolled_out(formula: Formula, weights: Tensor, start: Tensor, course: Course)
 def with_derivatives(
     formula: Formula, weights: Tensor, start: Tensor, course: Course, *, by_start: bool
 ) -> tuple[Tensor, Tensor]:
-    """States, and their derivatives (L + 1, n, W, d, K q m) by the coefficients, and by the d
-    components of the start behind them.
+    """Return states, and their derivatives (L + 1, n, W, d, K q m) by the coefficients, and by the
+    d components of the start behind them.
     """
     states = _states(start, course)
     samples, n, W, d = states.shape
@@ -120,8 +120,9 @@ def with_derivatives(
 def residual_rows(
     formula: Formula, weights: Tensor, start: Tensor, course: Course, truth: Truth
 ) -> list[Tensor]:
-    """Rows (N, K q m + 1) of each run, for each component of the samples that are seen before their
-    window is lost: derivatives by the coefficients, and behind them the distance from the truth.
+    """Return rows (N, K q m + 1) of each run, for each component of the samples that are seen
+    before their window is lost: derivatives by the coefficients, and behind them the distance from
+    the truth.
     """
     n, W, d = start.shape
     length = weights[0].numel() + 1
@@ -208,14 +209,14 @@ def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output)
 
 
 def _row(tensor: Tensor) -> Tensor:
-    """Numbers without strides, in float64 where they are real."""
+    """Return numbers without strides, in float64 where they are real."""
     if tensor.is_floating_point():
         tensor = tensor.double()
     return tensor.contiguous()
 
 
 def _of_windows(values: Tensor | None, runs: int, windows: int) -> Tensor | None:
-    """Values (M, 3, n, W, k) of the stages of steps, with an entry for each window."""
+    """Return values (M, 3, n, W, k) of the stages of steps, with an entry for each window."""
     if values is None:
         return None
     M, stages, *_, k = values.shape

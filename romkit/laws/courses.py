@@ -44,7 +44,7 @@ class Runs:
         return self.states.isfinite().all(-1)
 
     def only(self, rows: Tensor) -> "Runs":
-        """Some of the runs, by their numbers."""
+        """Return some of the runs, by their numbers."""
         runs = replace(self, states=self.states[rows], group=self.group[rows])
         if self.moving is not None:
             runs = replace(runs, moving=self.moving[rows])
@@ -79,7 +79,7 @@ class Course(NamedTuple):
     drift: Tensor | None
 
     def only(self, rows: Tensor) -> "Course":
-        """Steps of some of the runs."""
+        """Return steps of some of the runs."""
         factors = self.factors
         drift = self.drift
         if factors is not None:
@@ -89,7 +89,7 @@ class Course(NamedTuple):
         return Course(self.steps[:, rows], self.ends, factors, drift)
 
     def of_windows(self, run: int, numbers: Tensor) -> "Course":
-        """Steps of some windows (k,) of a run, as those of a single run."""
+        """Return steps of some windows (k,) of a run, as those of a single run."""
         factors = self.factors
         drift = self.drift
         if factors is not None:
@@ -143,7 +143,7 @@ def windows(runs: Runs, length: int, stride: int, longest_step: float) -> Window
 
 
 def _first_observed(observed: Tensor, grid: Tensor, last: int) -> Tensor:
-    """First observed sample (n, W) from each place of a grid on, not behind the last one."""
+    """Return first observed sample (n, W) from each place of a grid on, not behind the last one."""
     T = observed.shape[-1]
     place = torch.where(observed, torch.arange(T), T)
     backwards = place.flip(-1).cummin(-1).values
@@ -152,7 +152,9 @@ def _first_observed(observed: Tensor, grid: Tensor, last: int) -> Tensor:
 
 
 def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
-    """Steps of RK4 along samples (L + 1, n, W) of runs, none of them longer than `longest_step`."""
+    """Return steps of RK4 along samples (L + 1, n, W) of runs, none of them longer than
+    `longest_step`.
+    """
     intervals = runs.times[sample].diff(dim=0)  # (L, n, W)
     counts = torch.tensor([_steps_in(interval, longest_step) for interval in intervals])
     interval = torch.arange(len(counts)).repeat_interleave(counts)  # (M,)
@@ -174,7 +176,7 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
 
 
 def _steps_in(interval: Tensor, longest_step: float) -> int:
-    """Number of equal steps through an interval of all windows (n, W)."""
+    """Return number of equal steps through an interval of all windows (n, W)."""
     # a quotient that rounding has lifted above an integer must not cost one more step
     return max(1, math.ceil(interval.max().item() / longest_step - 1e-6))
 
@@ -193,8 +195,8 @@ class Places(NamedTuple):
     part: Tensor
 
     def between(self, values: Tensor, held: int) -> Tensor:
-        """Values (n, T, k) at the stages, (M, 3, n, W, k); the last `held` columns stay as at the
-        sample before, to the end of the interval.
+        """Return values (n, T, k) at the stages, (M, 3, n, W, k); the last `held` columns stay as
+        at the sample before, to the end of the interval.
         """
         run = torch.arange(self.sample.shape[1])[:, None]
         at_samples = values[run, self.sample].nan_to_num(0.0)  # (L + 1, n, W, k)

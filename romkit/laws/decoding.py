@@ -43,8 +43,8 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
 
 
 def _deviation(distance: Tensor, group: Tensor) -> Tensor:
-    """Deviation (..., 1, 1, n) of components from their means (..., C, T, n), shared by those of one
-    group; infinite of components at rest, which count nothing.
+    """Return deviation (..., 1, 1, n) of components from their means (..., C, T, n), shared by
+    those of one group; infinite of components at rest, which count nothing.
     """
     variance = distance.square().nanmean((-3, -2), keepdim=True)
     # of POD coordinates one by one, the least would count as much as the first

@@ -164,8 +164,8 @@ class Equation(LearnedField):
 
     @validated
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
-        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents,
-        contexts and inputs.
+        """Return a (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical
+        latents, contexts and inputs.
 
         Raises:
             InputError: a stack, a law of second order, or one that is not ż = A z + B (1, c, u).
@@ -218,7 +218,7 @@ class Equation(LearnedField):
         return equations
 
     def details(self) -> list[str]:
-        """Each equation with its residual, and definitions of scaled variables."""
+        """Return each equation with its residual, and definitions of scaled variables."""
         if self.coefficients.ndim > 2:
             lines = []
             for k, law in enumerate(self):
@@ -286,8 +286,8 @@ class Equation(LearnedField):
         return lines
 
     def to_pysindy(self) -> object:
-        """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its
-        control input.
+        """Return a fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes
+        its control input.
 
         For second order its inputs are (z, ż), the rates ż are features of their own in front of
         the terms, and its `predict` gives (ż, z̈).

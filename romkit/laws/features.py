@@ -32,7 +32,9 @@ class Features:
 
     @classmethod
     def of(cls, samples: LatentSamples, library: Library, context_library: Library) -> "Features":
-        """Terms of the variables and parameters of samples; of several terms of one name the first."""
+        """Return terms of the variables and parameters of samples; of several terms of one name the
+        first.
+        """
         variables = samples.variables
         context = samples.parameters
         library = distinct(library, variables.symbols)
@@ -55,13 +57,13 @@ class Features:
         return product_names(self.latent_names, self.context_names)
 
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """Terms at z (..., d) and c (..., p) in physical units, each (...); leading axes broadcast
-        as in torch.
+        """Return terms at z (..., d) and c (..., p) in physical units, each (...); leading axes
+        broadcast as in torch.
         """
         return self.terms_of_scaled(self.variables.on(z)(z), c)
 
     def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """Terms at z (..., d) that is scaled already, and c (..., p) in physical units."""
+        """Return terms at z (..., d) that is scaled already, and c (..., p) in physical units."""
         latent = self.library(z)
         # a product with 1 costs a call for each term
         if self.context_names == [CONSTANT]:
@@ -76,8 +78,8 @@ class Features:
         return self.variables.on(z)(z), rate / self.rate_scale(rate)
 
     def rate_scale(self, rate: Tensor) -> Tensor:
-        """Unit of rates (..., m), by which those in the equation are multiplied to have physical
-        ones.
+        """Return unit of rates (..., m), by which those in the equation are multiplied to have
+        physical ones.
         """
         unit = self.variables.scale.to(rate)
         return align(unit[..., : rate.shape[-1]], rate)

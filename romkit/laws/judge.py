@@ -103,8 +103,8 @@ class Judge:
         return [self.between(start, start + length + 1) for start in starts]
 
     def errors(self, law: LearnedField, rows: Tensor, resolution: float = FINE) -> Tensor:
-        """Errors (..., k) of forecasts of runs (k,): root mean square over components, mean over
-        time; by so many steps in a time scale at least.
+        """Return errors (..., k) of forecasts of runs (k,): root mean square over components, mean
+        over time; by so many steps in a time scale at least.
 
         NaN for a run without a first state, where others have one.
         """
@@ -120,8 +120,8 @@ class Judge:
         return distance.nanmean(-1)
 
     def resolution(self, law: LearnedField, rows: Tensor) -> float:
-        """Steps in a time scale from which on the error of a law is that of the law, and not that
-        of long steps, as far as a few halvings of these tell.
+        """Return steps in a time scale from which on the error of a law is that of the law, and not
+        that of long steps, as far as a few halvings of these tell.
         """
         resolution = FINE
         error = float(self.errors(law, rows, resolution).nanmean())
@@ -135,7 +135,7 @@ class Judge:
         return resolution
 
     def projected(self, rows: Tensor) -> float:
-        """Mean error of the projection on runs (k,), in the same measure."""
+        """Return mean error of the projection on runs (k,), in the same measure."""
         latents = self._latents[..., rows, :, :]
         truth = self.states[..., rows, :, :]
         return float(self._distance(latents, truth, rows, 0).nanmean())
@@ -148,8 +148,8 @@ class Judge:
     def stays(
         self, law: LearnedField, rows: Tensor, times: int = LONGER, *, displaced: bool = True
     ) -> bool:
-        """Whether rollouts of runs (k,) that go on `times` times as long stay near the data, from
-        their starts and, unless they are left out, from displaced ones.
+        """Tell whether rollouts of runs (k,) that go on `times` times as long stay near the data,
+        from their starts and, unless they are left out, from displaced ones.
 
         Those of a context that moves go on as long as the data.
         """
@@ -171,11 +171,11 @@ class Judge:
         return self._along_time(self.samples.latents)
 
     def _along_time(self, values: Tensor) -> Tensor:
-        """Values (..., N, k) of all samples as (..., C, T, k)."""
+        """Return values (..., N, k) of all samples as (..., C, T, k)."""
         return values.double().unflatten(-2, (-1, len(self.samples.times)))
 
     def _starts(self, rows: Tensor) -> "Starts":
-        """Starts of rollouts of runs (k,): at the first sample that some run has."""
+        """Return starts of rollouts of runs (k,): at the first sample that some run has."""
         w, context, drift = (
             self._along_time(values)[..., rows, :, :]
             for values in (self.samples.inputs, self.samples.context, self.samples.drift)
@@ -217,7 +217,7 @@ class Judge:
 
 
 def _repeated(times: Tensor, number: int) -> Tensor:
-    """Times from 0 on, so many times one after the other."""
+    """Return times from 0 on, so many times one after the other."""
     following = times[1:]
     several = [times]
     for k in range(1, number):
@@ -247,7 +247,7 @@ class Starts(NamedTuple):
         return not torch.equal(self.context, begin.expand_as(self.context))
 
     def with_displaced(self, w: Tensor) -> "Starts":
-        """These starts and displaced ones behind them, for latent states w (..., C, T, d)."""
+        """Return these starts and displaced ones behind them, for latent states w (..., C, T, d)."""
         return Starts(
             self.first,
             torch.cat([self.state, _displaced(self.state, w)], -2),
@@ -257,7 +257,7 @@ class Starts(NamedTuple):
 
 
 def _displaced(start: Tensor, w: Tensor) -> Tensor:
-    """Starts (..., k, d) at a distance, for latent states w (..., C, T, d) of the data."""
+    """Return starts (..., k, d) at a distance, for latent states w (..., C, T, d) of the data."""
     _, largest = _box(w)
     draw = torch.Generator().manual_seed(0)
     direction = torch.randn(start.shape, generator=draw).to(start)
@@ -265,14 +265,14 @@ def _displaced(start: Tensor, w: Tensor) -> Tensor:
 
 
 def _box(w: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean, and largest distance from it, (..., 1, 1, d) of latent states (..., C, T, d)."""
+    """Return mean, and largest distance from it, (..., 1, 1, d) of latent states (..., C, T, d)."""
     mean = w.nanmean((-3, -2), keepdim=True)
     distance = (w - mean).abs().nan_to_num(0.0)
     return mean, distance.amax((-3, -2), keepdim=True)
 
 
 def _integrated(field: Callable[..., Any], start: Tensor, times: Tensor, tau: float) -> Tensor:
-    """States (..., k, T, d) of a field, by at least `FINE` steps in τ."""
+    """Return states (..., k, T, d) of a field, by at least `FINE` steps in τ."""
     step = tau / FINE
     if len(times) > 1:
         step = min(step, float(times.diff().min()))
@@ -281,7 +281,7 @@ def _integrated(field: Callable[..., Any], start: Tensor, times: Tensor, tau: fl
 
 
 def _moving_field(law: LearnedField, times: Tensor, forcing: Forcing) -> Callable[..., Any]:
-    """Field of a law along contexts that move, with the motion of their latents."""
+    """Return field of a law along contexts that move, with the motion of their latents."""
     at = course(times, forcing.context.movedim(-2, 0), forcing.held)
     beside = interpolated(times, forcing.drift.movedim(-2, 0))
 

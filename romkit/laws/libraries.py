@@ -37,18 +37,18 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def names(self, variables: Sequence[str]) -> list[str]:
-        """Names of the K terms, for variables with these names."""
+        """Return names of the K terms, for variables with these names."""
 
     @abc.abstractmethod
     def __call__(self, x: Tensor) -> list[Tensor]:
-        """Values of the K terms at x (..., d), each (...)."""
+        """Return values of the K terms at x (..., d), each (...)."""
 
     def definitions(self, variables: Sequence[str]) -> list[str]:
         """Definitions of the symbols that names have beside these variables, as text."""
         return []
 
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
-        """The K terms at symbolic variables.
+        """Return the K terms at symbolic variables.
 
         Raises:
             InputError: terms that are functions of the user's own.
@@ -102,7 +102,7 @@ class Polynomial(Library):
 
 
 def _monomial_name(factors: Sequence[int], variables: Sequence[str]) -> str:
-    """Name such as `z0^2 z1`."""
+    """Return name such as `z0^2 z1`."""
     powers = []
     for variable, group in itertools.groupby(factors):
         power = len([*group])
@@ -185,7 +185,7 @@ class Functions(Library):
 
 
 def _evaluated(name: str, function: TensorMap, x: Tensor) -> Tensor:
-    """Values (...) of a user's function at x (..., d).
+    """Return values (...) of a user's function at x (..., d).
 
     Raises:
         InputError: it cannot be evaluated, or gives another shape.
@@ -212,7 +212,7 @@ class Combined(Library):
 
     @abc.abstractmethod
     def combined(self, terms: Callable[[Library], list[Any]]) -> list[Any]:
-        """The terms, from the terms that each library has by a function."""
+        """Return the terms, from the terms that each library has by a function."""
 
     def names(self, variables: Sequence[str]) -> list[str]:
         return self.combined(lambda library: library.names(variables))
@@ -263,7 +263,7 @@ class Subset(Combined):
 
 
 def distinct(library: Library, variables: Sequence[str]) -> Library:
-    """The library, or its first term of each name where names repeat."""
+    """Return the library, or its first term of each name where names repeat."""
     places: dict[str, int] = {}
     names = library.names(variables)
     # a sum of libraries may name a term twice
@@ -275,7 +275,9 @@ def distinct(library: Library, variables: Sequence[str]) -> Library:
 
 
 def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """Names of all products, the second factor running faster; a constant factor is left out."""
+    """Return names of all products, the second factor running faster; a constant factor is left
+    out.
+    """
     names = []
     for pair in itertools.product(first, second):
         factors = [factor for factor in pair if factor != CONSTANT]

@@ -102,7 +102,7 @@ class LimitCycleLaw(LearnedField):
         return (of_series + 1) * self.frequency.numel()
 
     def period(self, c: Tensor) -> Tensor:
-        """Period (...) at contexts c (..., p) in physical units."""
+        """Return period (...) at contexts c (..., p) in physical units."""
         return 1 / self._of_context(self.frequency.unsqueeze(-1), c).squeeze(-1)
 
     def right_hand_side(self, c: Tensor) -> TensorMap:
@@ -130,8 +130,8 @@ class LimitCycleLaw(LearnedField):
         return Orbit(nodes.unflatten(-1, self.nodes.shape[-2:]), 1 / self.period(c))
 
     def _of_context(self, coefficients: Tensor, c: Tensor) -> Tensor:
-        """Coefficients (..., k, n) at contexts c (..., p): (..., n); leading axes match from the
-        left.
+        """Return coefficients (..., k, n) at contexts c (..., p): (..., n); leading axes match from
+        the left.
         """
         scaled = self.context.on(c)(c)
         terms = torch.stack(self.library(scaled), dim=-1)  # (..., k)
@@ -143,7 +143,7 @@ class LimitCycleLaw(LearnedField):
         return (terms.unsqueeze(-2) @ weights).squeeze(-2)
 
     def details(self) -> list[str]:
-        """Distance of the data from their orbits, the largest of a stack."""
+        """Return distance of the data from their orbits, the largest of a stack."""
         distance = float(self.residual.max())
         return [f"closed orbits, {distance:.1e} deviations from the data"]
 
@@ -270,7 +270,7 @@ def _contexts_stay(samples: LatentSamples) -> bool:
 
 
 def _number_of(contexts: Tensor) -> int:
-    """Number of different contexts (C, p); of a system without parameters there is one."""
+    """Return number of different contexts (C, p); of a system without parameters there is one."""
     return len(contexts.unique(dim=0)) if contexts.shape[1] else 1
 
 
@@ -338,7 +338,9 @@ def _not_closed(got: str) -> InputError:
 
 
 def _nodes(cycle: Cycle, shift: float) -> Tensor:
-    """Points of a cycle (N, m + 1) at even places behind a shift, and φ less its mean beside s."""
+    """Return points of a cycle (N, m + 1) at even places behind a shift, and φ less its mean beside
+    s.
+    """
     s = torch.arange(NODES, dtype=cycle.series.dtype) / NODES
     place = s + shift
     points = fourier(place, cycle.harmonics) @ cycle.series

@@ -98,8 +98,8 @@ class NeuralODEModel(LearnedField):
         return g
 
     def detached(self, *, single: bool) -> "NeuralODEModel":
-        """A copy without gradients; with `single`, the only field of its stack, without the leading
-        axis.
+        """Return a copy without gradients; with `single`, the only field of its stack, without the
+        leading axis.
         """
 
         def plain(tensor: Tensor) -> Tensor:
@@ -149,8 +149,8 @@ class NeuralODEModel(LearnedField):
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Product x W + b along the last axis of x, for one layer or one per seed; b may have axes of x
-    as well.
+    """Return product x W + b along the last axis of x, for one layer or one per seed; b may have
+    axes of x as well.
     """
     is_stack = x.ndim == weight.ndim == 3 and len(x) == len(weight)
     if not is_stack:

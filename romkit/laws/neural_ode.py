@@ -91,7 +91,7 @@ def make_paths(samples: LatentSamples) -> Paths:
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
-    """Samples (S,) in one step of a segment."""
+    """Return samples (S,) in one step of a segment."""
     S, _, T, _ = paths.states.shape
     longest = (T - 1) // segment
     if step is not None:
@@ -110,8 +110,8 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
 
 
 def _steps_per_motion(paths: Paths) -> Tensor:
-    """Samples (S,) in a step of which there are `STEPS_PER_DEVIATION` while the latents move by one
-    deviation; 1 where they do not move.
+    """Return samples (S,) in a step of which there are `STEPS_PER_DEVIATION` while the latents move
+    by one deviation; 1 where they do not move.
     """
     m = paths.rates.shape[-1]
     unit = paths.unit[:, None, None, :m]
@@ -143,7 +143,7 @@ class Shooting(NamedTuple):
 
     @classmethod
     def along(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
-        """All segments of the paths.
+        """Return all segments of the paths.
 
         Raises:
             InputError: every segment has a missing sample.
@@ -169,7 +169,9 @@ class Shooting(NamedTuple):
     def error(
         self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator
     ) -> Tensor:
-        """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
+        """Return mean squared error (S,) along `batch` random segments, in standard deviations of
+        w.
+        """
         w = self.paths.states
         index = self._drawn(batch, draw)
         truth = w[index]  # (length + 1, S, batch, d)
@@ -185,7 +187,7 @@ class Shooting(NamedTuple):
         return error.square().mean((0, 2, 3))
 
     def _drawn(self, batch: int, draw: torch.Generator) -> "Index":
-        """Places of random segments in the paths."""
+        """Return places of random segments in the paths."""
         S, C, T, _ = self.paths.states.shape
         if self.starts is None:
             path = torch.randint(C, (batch,), generator=draw)
@@ -204,7 +206,7 @@ class Shooting(NamedTuple):
         return problem, path, sample
 
     def _motion(self, field: NeuralODEModel, index: "Index", ticks: Tensor) -> Field:
-        """Field along segments, with the context and the drift that they have."""
+        """Return field along segments, with the context and the drift that they have."""
         c = self.paths.context
         drift = self.paths.drift
         S, *_, d = self.paths.states.shape
@@ -230,7 +232,8 @@ def regression_error(
     draw: torch.Generator,
     rows: Tensor | None = None,
 ) -> Tensor:
-    """Mean squared error (S,) of the rates at `batch` random samples, in units of `field.rate`.
+    """Return mean squared error (S,) of the rates at `batch` random samples, in units of
+    `field.rate`.
 
     `rows` (K, 2) are path and number of the samples that are not missing, None for all.
     """
@@ -345,7 +348,7 @@ class NeuralODE(Estimator):
         return [self._shortened(lambda steps: steps >> halved)]
 
     def _shortened(self, change: Callable[[int], int]) -> "NeuralODE":
-        """These settings with fewer steps in both stages."""
+        """Return these settings with fewer steps in both stages."""
         regression = change(self.regression_steps)
         shooting = change(self.shooting_steps)
         return replace(self, regression_steps=regression, shooting_steps=shooting)
@@ -401,8 +404,8 @@ class NeuralODE(Estimator):
     def _initial(
         self, samples: LatentSamples, paths: Paths, draw: torch.Generator
     ) -> NeuralODEModel:
-        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of
-        each one's paths.
+        """Return a stack of fields with equal random weights, uniform in ±1 / √inputs, and the
+        scaling of each one's paths.
         """
         w = paths.states[:, paths.observed]  # (S, N, d)
         rates = paths.rates[:, paths.observed]  # (S, N, m)
@@ -435,8 +438,8 @@ class NeuralODE(Estimator):
 
 
 def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients (S, ...), those that are too long made shorter, each field of the stack by its own
-    norm.
+    """Return gradients (S, ...), those that are too long made shorter, each field of the stack by
+    its own norm.
     """
     squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
     norm = torch.stack(squares).sum(0).sqrt()  # (S,)
@@ -463,6 +466,6 @@ def _random_layers(
 
 
 def _for_each(values: Tensor, number: int) -> Tensor:
-    """Parameters of a stack of so many fields, equal at first."""
+    """Return parameters of a stack of so many fields, equal at first."""
     repeated = values.expand(number, *values.shape)
     return repeated.clone().requires_grad_()

@@ -27,7 +27,8 @@ NOISY = 1e-3
 
 
 def noise_level(z: Tensor, order: int = ORDERS[1]) -> Tensor:
-    """Standard deviation (d,) of white noise in paths (C, T, d), by differences of neighbours.
+    """Return standard deviation (d,) of white noise in paths (C, T, d), by differences of
+    neighbours.
 
     NaN where no stretch of samples is long enough.
     """
@@ -40,15 +41,15 @@ def noise_level(z: Tensor, order: int = ORDERS[1]) -> Tensor:
 
 
 def white_noise(z: Tensor) -> Tensor:
-    """Standard deviation (d,) of noise in measured paths (C, T, d); NaN where differences of two orders
-    do not agree on it, as of smooth paths that are sampled coarsely.
+    """Return standard deviation (d,) of noise in measured paths (C, T, d); NaN where differences of
+    two orders do not agree on it, as of smooth paths that are sampled coarsely.
     """
     low, high = (noise_level(z, order) for order in ORDERS)
     return torch.where(high > AGREED * low, high, torch.nan)
 
 
 def is_noisy(z: Tensor) -> bool:
-    """Whether measured paths (C, T, d) have white noise that matters in some variable."""
+    """Tell whether measured paths (C, T, d) have white noise that matters in some variable."""
     low, high = (noise_level(z, order) for order in ORDERS)
     mean = z.nanmean((0, 1))
     deviation = (z - mean).square().nanmean((0, 1)).sqrt()
@@ -58,8 +59,8 @@ def is_noisy(z: Tensor) -> bool:
 
 
 def smoothed(z: Tensor, times: Tensor) -> Tensor:
-    """Paths (C, T, d) without most of their noise: polynomials in windows that predict left-out
-    samples best.
+    """Return paths (C, T, d) without most of their noise: polynomials in windows that predict
+    left-out samples best.
 
     At uneven times, and in stretches between gaps that are shorter than a window, they stay.
     """
@@ -80,7 +81,7 @@ has none, and a sine a negative one from four samples a period on."""
 
 
 def is_map(z: Tensor) -> bool:
-    """Whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
+    """Tell whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
     apart = z - z.nanmean((0, 1))
     variance = apart.square().nanmean((0, 1))
     products = apart[:, 1:] * apart[:, :-1]

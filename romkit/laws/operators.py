@@ -222,7 +222,7 @@ class DMD(Estimator):
 
 
 def _of_linear_terms(generator: Tensor, d: int) -> Tensor:
-    """Coefficients (K, m) of 1, w0, w1, ... times 1, c0, c1, ... of ẇ = generator (w, 1, c)."""
+    """Return coefficients (K, m) of 1, w0, w1, ... times 1, c0, c1, ... of ẇ = generator (w, 1, c)."""
     m, columns = generator.shape
     coefficients = generator.new_zeros(1 + d, columns - d, m)
     coefficients[0] = generator[:, d:].mT
@@ -245,8 +245,8 @@ class Steps(NamedTuple):
 
 
 def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
-    """Steps of scaled states w (C, T, d) with half of their drift, and of contexts c (C, T, p), the
-    last `linear` of which are inputs that are straight lines.
+    """Return steps of scaled states w (C, T, d) with half of their drift, and of contexts c (C, T,
+    p), the last `linear` of which are inputs that are straight lines.
 
     Raises:
         InputError: no two neighbours without a gap.
@@ -268,7 +268,8 @@ def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
 
 
 def _generator(operator: Array, step: float) -> Tensor:
-    """Matrix (d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
+    """Return matrix (d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs
+    stay.
 
     Raises:
         InputError: no real linear flow does that.

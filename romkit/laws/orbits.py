@@ -50,7 +50,7 @@ class Orbit:
         return speed * side.squeeze(-2) - RETURN * frequency * (z - point.squeeze(-2))
 
     def states(self, z: Tensor, times: Tensor) -> Tensor:
-        """States (..., T, m) at times (T,), from states (..., m) at the first one."""
+        """Return states (..., T, m) at times (T,), from states (..., m) at the first one."""
         z = align(z, self.points)
         phase, points = self._of(z)
         number, share = _nearest(z, points)
@@ -68,7 +68,9 @@ class Orbit:
         return followed + decay * (z.unsqueeze(-2) - start)
 
     def _of(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Phases (..., N + 1) and points (..., N + 1, m) of the orbit of each state (..., m)."""
+        """Return phases (..., N + 1) and points (..., N + 1, m) of the orbit of each state (...,
+        m).
+        """
         lead = z.shape[:-1]
         phase = align(self.phase, z).expand(*lead, -1).contiguous()
         points = align(self.points, z).expand(*lead, -1)
@@ -91,13 +93,17 @@ def _nearest(z: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _phases_of(number: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
-    """Phase at which sides (..., K) of the orbit begin, and the phase that passes along each."""
+    """Return phase at which sides (..., K) of the orbit begin, and the phase that passes along
+    each.
+    """
     begin = phase.gather(-1, number)
     return begin, phase.gather(-1, number + 1) - begin
 
 
 def _between(points: Tensor, number: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """Points on sides (..., K) of a polygon (..., N + 1, m), behind a share of each; and the sides."""
+    """Return points on sides (..., K) of a polygon (..., N + 1, m), behind a share of each; and the
+    sides.
+    """
     rows = number.unsqueeze(-1).expand(*number.shape, points.shape[-1])
     before = points.gather(-2, rows)
     side = points.gather(-2, rows + 1) - before

@@ -77,7 +77,7 @@ class Cycle(NamedTuple):
         return (len(self.series) - 1) // 2
 
     def phase_at(self, s: Tensor) -> Tensor:
-        """Phase (K,) at places (K,), increasing with them beyond one period."""
+        """Return phase (K,) at places (K,), increasing with them beyond one period."""
         laps = s.floor()
         closed = torch.cat([self.places, self.places[:1] + 1])
         number = torch.searchsorted(closed, s - laps, right=True) - 1
@@ -151,7 +151,7 @@ def _distance_of_returns(
     path: Callable[[np.ndarray], np.ndarray],
     intervals: np.ndarray,
 ) -> float:
-    """Mean square distance of states from those some intervals later, of the usual ones."""
+    """Return mean square distance of states from those some intervals later, of the usual ones."""
     distances = []
     for interval in intervals:
         later = times + interval

@@ -91,7 +91,7 @@ class PhaseLaw(LearnedField):
         return rate
 
     def details(self) -> list[str]:
-        """Lines of the law of the shape, and the speed of the phase."""
+        """Return lines of the law of the shape, and the speed of the phase."""
         if self.speed.coefficients.ndim > 2:
             return self.shape.details()
         coefficients = self.speed.coefficients[:, 0].tolist()
@@ -103,8 +103,8 @@ class PhaseLaw(LearnedField):
 
 
 def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
-    """Law of the shape with the speed of the phase, fitted to the same data; the law itself where
-    there is no phase.
+    """Return law of the shape with the speed of the phase, fitted to the same data; the law itself
+    where there is no phase.
     """
     if shape.latent_dim == projection.latent_dim:
         return shape

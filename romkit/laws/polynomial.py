@@ -138,7 +138,7 @@ class PolynomialLaw(TrajectoryEstimator):
         return settings
 
     def _with_degrees(self, degree: int, context_degree: int) -> "PolynomialLaw":
-        """These settings, with degrees where they leave them open."""
+        """Return these settings, with degrees where they leave them open."""
         if self.degree is not None:
             degree = self.degree
         if self.context_degree is not None:
@@ -171,8 +171,8 @@ class PolynomialLaw(TrajectoryEstimator):
     def refitted(
         self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
     ) -> Equation:
-        """Law with the terms of another one, from whose coefficients windows of some time scales
-        begin, or the longest ones alone.
+        """Return law with the terms of another one, from whose coefficients windows of some time
+        scales begin, or the longest ones alone.
         """
         lead = samples.inputs.shape[:-2]
         scaling = law.basis.variables
@@ -203,7 +203,7 @@ class PolynomialLaw(TrajectoryEstimator):
         return self._coefficients(samples) <= min(COEFFICIENTS, numbers)
 
     def _coefficients(self, samples: LatentSamples) -> int:
-        """Number of coefficients of the law."""
+        """Return number of coefficients of the law."""
         terms = math.comb(samples.inputs.shape[-1] + self.degree, self.degree)
         parameters = samples.context.shape[-1]
         context_terms = math.comb(parameters + self.context_degree, self.context_degree)
@@ -215,7 +215,9 @@ class PolynomialLaw(TrajectoryEstimator):
         coefficients_of: "Callable[[Fit, Tensor | None], Tensor]",
         near: Tensor | None = None,
     ) -> Equation:
-        """Law of windows that begin from zero, or from coefficients of a law with the same terms."""
+        """Return law of windows that begin from zero, or from coefficients of a law with the same
+        terms.
+        """
         settings = self
         if self.degree is None or self.context_degree is None:
             settings = self.candidates(samples)[0]
@@ -282,7 +284,7 @@ def _poles(samples: LatentSamples) -> tuple[float, ...]:
 
 
 def number_of_contexts(samples: LatentSamples) -> int:
-    """Number of different contexts, or of trajectories where they move."""
+    """Return number of different contexts, or of trajectories where they move."""
     T = len(trajectory_times(samples))
     context = one_axis(samples.context)[0].unflatten(0, (-1, T))  # (n, T, p)
     if context.shape[-1] == 0:
@@ -310,7 +312,7 @@ def _highest(samples: LatentSamples) -> int:
 
 
 def boxed(samples: LatentSamples) -> LatentSamples:
-    """Samples whose terms see latents in [-1, 1], from their mean."""
+    """Return samples whose terms see latents in [-1, 1], from their mean."""
     return replace(samples, variables=Scaling(samples.variables.names, *box(samples)))
 
 
@@ -319,7 +321,7 @@ def _problems(samples: LatentSamples) -> int:
 
 
 def _single(samples: LatentSamples, problem: int) -> LatentSamples:
-    """Samples of one problem of a stack."""
+    """Return samples of one problem of a stack."""
     parts = {}
     for name in ("inputs", "targets", "context", "drift"):
         values = one_axis(getattr(samples, name))
@@ -363,8 +365,8 @@ class Fit:
         self.structure = Structure(self.problem.motion, free)
 
     def brief(self, near: Tensor | None = None) -> Tensor:
-        """Coefficients after windows of some time scales, good enough to be compared; from those of
-        a law of another ridge the longest of these windows are enough.
+        """Return coefficients after windows of some time scales, good enough to be compared; from
+        those of a law of another ridge the longest of these windows are enough.
         """
         stages = self._stages(self.zero, SHORTEST)
         if near is not None:
@@ -375,8 +377,8 @@ class Fit:
         return self.problem.coefficients(stage.theta)
 
     def whole(self, near: Tensor | None = None) -> Tensor:
-        """Coefficients after the windows with which whole trajectories are followed best; from
-        those of a law of most of the samples windows of some time scales can begin.
+        """Return coefficients after the windows with which whole trajectories are followed best;
+        from those of a law of most of the samples windows of some time scales can begin.
         """
         if near is None:
             refined = self._stages(self.zero, SHORTEST)
@@ -390,7 +392,8 @@ class Fit:
         return self.problem.coefficients(self._best(stages))
 
     def _strains(self, shorter: Stage, longer: Stage) -> bool:
-        """Whether a law of few contexts follows longer windows at the cost of the shorter ones.
+        """Tell whether a law of few contexts follows longer windows at the cost of the shorter
+        ones.
 
         It then lacks terms, of the context most of all, and what makes up for them at the contexts
         of the data is wrong between them.
@@ -410,7 +413,7 @@ class Fit:
         return self.problem.coefficients(self._best(stages))
 
     def resampled(self, near: Tensor) -> Tensor:
-        """Coefficients near those of a law of all samples that these were drawn from."""
+        """Return coefficients near those of a law of all samples that these were drawn from."""
         stage = self.longest_windows(self.problem.theta(near))
         if self.problem.error(stage.theta, POLISHED, length=stage.length) < CLEAN:
             theta = self._polished(stage, FEW)
@@ -448,7 +451,7 @@ class Fit:
         )
 
     def _best(self, stages: list[Stage]) -> Tensor:
-        """Coefficients that follow whole trajectories best, or the longest windows that are
+        """Return coefficients that follow whole trajectories best, or the longest windows that are
         informative, of those whose rollouts stay near them.
         """
         length = self._followed(stages)
@@ -501,7 +504,7 @@ class Fit:
 
 
 def _unit_columns(terms: Tensor) -> Tensor:
-    """Terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
+    """Return terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
     rows = tensors.evenly(terms.shape[-2], ROWS)
     columns = terms[..., rows, :]
     norm = columns.norm(dim=-2, keepdim=True)
@@ -512,7 +515,7 @@ def _unit_columns(terms: Tensor) -> Tensor:
 def equation(
     samples: LatentSamples, basis: Features, coefficients: Tensor, source: str
 ) -> Equation:
-    """Law of coefficients (..., K, m), with what its rates leave unexplained of those of the
+    """Return law of coefficients (..., K, m), with what its rates leave unexplained of those of the
     samples.
     """
     lead = coefficients.shape[:-2]

@@ -48,7 +48,7 @@ def refined(
 
 
 def _can_be_refined(law: LearnedField, samples: LatentSamples) -> bool:
-    """Whether a law is a single equation with terms, of samples that are whole trajectories."""
+    """Tell whether a law is a single equation with terms, of samples that are whole trajectories."""
     if not isinstance(law, Equation) or samples.times is None:
         return False
     return law.coefficients.ndim == 2 and bool(law.support.any())

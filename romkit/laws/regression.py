@@ -89,7 +89,7 @@ class Design:
 
 
 def design_of(samples: LatentSamples, basis: Features) -> Design:
-    """Samples that are not missing, as they enter the terms.
+    """Return samples that are not missing, as they enter the terms.
 
     Raises:
         InputError: fewer samples than terms.
@@ -145,7 +145,9 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
 
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
-    """Sum (S, K + m, K + m) over samples start ... stop of the products of all terms and targets."""
+    """Return sum (S, K + m, K + m) over samples start ... stop of the products of all terms and
+    targets.
+    """
     S = len(design.targets)
     K = design.size
     # matrix products of such sizes are faster
@@ -167,7 +169,7 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
 
 
 def triangular(design: Design, problem: int) -> Tensor:
-    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
+    """Return factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
     N = design.targets.shape[1]
     length = 8 * design.size
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)

@@ -20,7 +20,8 @@ class Returning(NamedTuple):
 
     @classmethod
     def of(cls, motion: Motion, runs: Runs) -> "Returning":
-        """Samples displaced across the motion by a, whose rates differ by -a from those beside.
+        """Return samples displaced across the motion by a, whose rates differ by -a from those
+        beside.
 
         In second order the displacements of z and ż together make the difference, as those of a
         damped oscillator do.
@@ -46,7 +47,9 @@ class Returning(NamedTuple):
         return cls(matrix / number, target / number)
 
     def cost(self, W: Tensor) -> Tensor:
-        """Mean square of what rates of laws (G, K, m) differ from leading back, up to a constant."""
+        """Return mean square of what rates of laws (G, K, m) differ from leading back, up to a
+        constant.
+        """
         square = torch.einsum("gkm,gkl,glm->", W, self.matrix, W)
         product = (W * self.target).sum()
         return square + 2 * product
@@ -61,7 +64,7 @@ class Returning(NamedTuple):
 
 
 def _terms(motion: Motion, runs: Runs, w: Tensor) -> Tensor:
-    """Terms (n, T, K) of a law at states, those of a context that moves included."""
+    """Return terms (n, T, K) of a law at states, those of a context that moves included."""
     terms = motion.terms(motion.variables(w))
     if runs.moving is None:
         return terms

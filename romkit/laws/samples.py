@@ -70,7 +70,7 @@ class LatentSamples:
     def first_order(
         cls, z: Tensor, zdot: Tensor, context: Tensor | None = None, **labels: object
     ) -> "LatentSamples":
-        """Samples of ż = g(z; c), from tensors or arrays.
+        """Return samples of ż = g(z; c), from tensors or arrays.
 
         Args:
             z: (..., N, m); or trajectories (..., C, T, m), with `times`.
@@ -92,7 +92,9 @@ class LatentSamples:
     def second_order(
         cls, z: Tensor, dz: Tensor, ddz: Tensor, context: Tensor | None = None, **labels: object
     ) -> "LatentSamples":
-        """Samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in `first_order`."""
+        """Return samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in
+        `first_order`.
+        """
         return latent_samples({"z": z, "dz": dz, "ddz": ddz}, context, **labels)
 
     @property
@@ -104,7 +106,9 @@ class LatentSamples:
         return complete
 
     def complete(self) -> "LatentSamples":
-        """Samples without missing ones, no longer trajectories; the same where none is missing."""
+        """Return samples without missing ones, no longer trajectories; the same where none is
+        missing.
+        """
         rows = self.observed
         return self if bool(rows.all()) else self.only(rows)
 
@@ -148,8 +152,8 @@ class LatentSamples:
 
     @validated
     def only(self, rows: Mask, times: Times | None = None) -> "LatentSamples":
-        """Some of the samples, by a mask (N,); no longer trajectories, unless their times are
-        given.
+        """Return some of the samples, by a mask (N,); no longer trajectories, unless their times
+        are given.
         """
         chosen = {name: getattr(self, name)[..., rows, :] for name in SAMPLED}
         return replace(self, **chosen, times=times)
@@ -200,8 +204,8 @@ def latent_samples(
     control_names: Sequence[str] = (),
     drift: Tensor | None = None,
 ) -> LatentSamples:
-    """Samples of latent states and their rates {name: (..., N, m)}, as `LatentSamples.first_order`
-    describes.
+    """Return samples of latent states and their rates {name: (..., N, m)}, as
+    `LatentSamples.first_order` describes.
     """
     named = dict(states)
     if drift is not None:
@@ -260,7 +264,7 @@ def check_numbers(argument: str, x: Tensor) -> None:
 
 
 def _checked_times(times: Tensor, z: Tensor) -> Tensor:
-    """Times (T,) of trajectories z (..., C, T, m), in float64."""
+    """Return times (T,) of trajectories z (..., C, T, m), in float64."""
     times = times.double()
     if z.ndim < 3 or z.shape[-2] != len(times):
         expected = "one per latent state of a trajectory, with z (..., C, T, m)"
@@ -283,7 +287,7 @@ def _checked_parameters(parameters: Scaling | Sequence[str] | None, size: int) -
 
 
 def _checked_names(names: Sequence[str] | None, size: int, parameters: Scaling) -> tuple[str, ...]:
-    """Names of so many latents, unlike each other and those of the parameters."""
+    """Return names of so many latents, unlike each other and those of the parameters."""
     if names is None:
         names = tuple(f"z{k}" for k in range(size))
     distinct = {*names, *parameters.names}
@@ -319,7 +323,7 @@ def context_of_samples(context: Tensor | None, z: Tensor, times: Tensor | None) 
 
 
 def _row_by_row(c: Tensor, times: int) -> Tensor:
-    """Contexts (..., C T, p) of trajectories, which are (C, p), or (..., C, T, p)."""
+    """Return contexts (..., C T, p) of trajectories, which are (C, p), or (..., C, T, p)."""
     if c.ndim == 2:
         return c.repeat_interleave(times, 0)
     if c.ndim > 2:
@@ -328,7 +332,7 @@ def _row_by_row(c: Tensor, times: int) -> Tensor:
 
 
 def _covers(shape: Sequence[int], samples: Sequence[int]) -> bool:
-    """Whether a context of this shape has a row for every sample, if not for every problem."""
+    """Tell whether a context of this shape has a row for every sample, if not for every problem."""
     if len(shape) != len(samples) or shape[-1] != samples[-1]:
         return False
     return all(size in (1, number) for size, number in zip(shape, samples, strict=True))
@@ -348,7 +352,7 @@ def one_axis(x: Tensor) -> Tensor:
 
 
 def trajectory_times(samples: LatentSamples) -> Tensor:
-    """Times (T,) of samples that are whole trajectories.
+    """Return times (T,) of samples that are whole trajectories.
 
     Raises:
         InputError: they are single samples.

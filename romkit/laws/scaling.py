@@ -85,7 +85,7 @@ class Scaling:
         return len(self.names)
 
     def equals(self, other: "Scaling") -> bool:
-        """Whether names and scaling are the same."""
+        """Tell whether names and scaling are the same."""
         if self.names != other.names or self.coordinates != other.coordinates:
             return False
         if not torch.equal(self.shift, other.shift):
@@ -138,7 +138,7 @@ class Scaling:
         return torch.minimum(*map(self._without_coordinates, ends))
 
     def _without_coordinates(self, values: Tensor) -> Tensor:
-        """Variables (..., d) whose coordinates have these values."""
+        """Return variables (..., d) whose coordinates have these values."""
         if not self.coordinates:
             return values
         columns = zip(values.unbind(-1), self.coordinates, strict=True)
@@ -171,7 +171,7 @@ class Scaling:
 
 
 def _moved(name: str, shift: float) -> str:
-    """Text of a variable less a number, in brackets."""
+    """Return text of a variable less a number, in brackets."""
     if not shift:
         return name
     sign = "-" if shift > 0 else "+"

@@ -48,7 +48,7 @@ class Motion:
         return self.order * self.latent_dim
 
     def rollout(self, weights: Tensor, start: Tensor, course: Course) -> Tensor:
-        """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K, m)."""
+        """Return states (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K, m)."""
         if compiled.is_compiled(self._formula, start):
             return compiled.rolled_out(self._formula, weights, start, course)
         return self._states(weights, start, course, None)
@@ -56,7 +56,7 @@ class Motion:
     def sensitivities(
         self, weights: Tensor, start: Tensor, course: Course, *, by_start: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """States (L + 1, n, W, d), and their derivatives (L + 1, n, W, d, K m).
+        """Return states (L + 1, n, W, d), and their derivatives (L + 1, n, W, d, K m).
 
         Derivatives are those of the steps of RK4 themselves, so that they are exact whatever the
         step is. They are by the coefficients of the run itself, of which there are fewer than in
@@ -77,8 +77,8 @@ class Motion:
     def residual_rows(
         self, weights: Tensor, start: Tensor, course: Course, truth: compiled.Truth
     ) -> list[Tensor]:
-        """Rows (N, K m + 1) of each run, for each component of the samples that are seen before
-        their window is lost: derivatives by the coefficients of the run, and behind them the
+        """Return rows (N, K m + 1) of each run, for each component of the samples that are seen
+        before their window is lost: derivatives by the coefficients of the run, and behind them the
         distance from the truth.
         """
         if compiled.is_compiled(self._formula, start):
@@ -104,7 +104,7 @@ class Motion:
     def _sensitivities(
         self, weights: Tensor, start: Tensor, course: Course, *, by_start: bool
     ) -> tuple[Tensor, Tensor]:
-        """States and derivatives by calls of torch."""
+        """Return states and derivatives by calls of torch."""
         stages: list[Tensor] = []
         states = self._states(weights, start, course, stages)
         tangent, forcing = self._linearised(weights, stages, course)
@@ -127,7 +127,9 @@ class Motion:
     def _states(
         self, weights: Tensor, start: Tensor, course: Course, stages: list[Tensor] | None
     ) -> Tensor:
-        """States at the samples; the points and terms of all stages are appended to `stages`."""
+        """Return states at the samples; the points and terms of all stages are appended to
+        `stages`.
+        """
         state = start
         states = [start]
         ends = set(course.ends)
@@ -146,7 +148,7 @@ class Motion:
     def _stages(
         self, weights: Tensor, state: Tensor, course: Course, number: int
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Points, terms and rates at the four stages of a step of RK4."""
+        """Return points, terms and rates at the four stages of a step of RK4."""
         h = course.steps[number]
         points, terms, rates = [], [], []
         point, factors = state, None
@@ -165,14 +167,14 @@ class Motion:
         return points, terms, rates
 
     def _terms(self, point: Tensor, factors: Tensor | None) -> Tensor:
-        """Terms (n, W, K), those of a context that moves running faster."""
+        """Return terms (n, W, K), those of a context that moves running faster."""
         phi = self.terms(self.variables(point))
         if factors is None:
             return phi
         return (phi.unsqueeze(-1) * factors.unsqueeze(-2)).flatten(-2)
 
     def variables(self, w: Tensor) -> Tensor:
-        """Variables of the terms."""
+        """Return variables of the terms."""
         return w if self.scale is None else self.shift + self.scale * w
 
     def _motion(self, point: Tensor, rate: Tensor) -> Tensor:
@@ -213,7 +215,7 @@ class Motion:
         return tangent, forcing.flatten(-2)
 
     def _jacobians(self, weights: Tensor, points: Tensor, phi: Tensor, course: Course) -> Tensor:
-        """Derivatives (M, 4, n, W, d, d) of ẇ by w at all stages."""
+        """Return derivatives (M, 4, n, W, d, d) of ẇ by w at all stages."""
         by_run = points.permute(RUN_FIRST)  # (n, M, 4, W, d)
         lead = by_run.shape[1:-1]
         flat = self.variables(by_run.flatten(1, -2))
@@ -257,7 +259,7 @@ def kept(distance: Tensor, derivatives: Tensor, truth: compiled.Truth) -> Tensor
 
 
 def below(derivatives: Tensor, limit: float) -> Tensor:
-    """Whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
+    """Tell whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
     largest = derivatives.amax((-2, -1))
     least = derivatives.amin((-2, -1))
     return (largest < limit) & (least > -limit)

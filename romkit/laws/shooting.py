@@ -121,7 +121,7 @@ class Squares:
         dsyrk(1.0, rows.numpy().T, beta=1.0, c=self._totals[group].T, overwrite_c=True)
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
-        """Matrices (G, P, P) and slopes (G, P)."""
+        """Return matrices (G, P, P) and slopes (G, P)."""
         below = torch.from_numpy(self._totals)  # only the lower halves are sums
         matrix = below[:, :-1, :-1].tril()
         matrix = matrix + matrix.tril(-1).mT
@@ -143,8 +143,8 @@ class Elimination(NamedTuple):
 
     @classmethod
     def of(cls, rows: Tensor, by_start: Tensor) -> "Elimination":
-        """Sums over N rows of windows: derivatives by coefficients with residuals behind them
-        (n, W, N, K m + 1), and derivatives by the start (n, W, N, d).
+        """Return sums over N rows of windows: derivatives by coefficients with residuals behind
+        them (n, W, N, K m + 1), and derivatives by the start (n, W, N, d).
         """
         coupling = by_start.mT @ rows
         matrix = by_start.mT @ by_start
@@ -156,7 +156,8 @@ class Elimination(NamedTuple):
         return cls(coupling, torch.cholesky_solve(coupling, factor))
 
     def reduction(self) -> tuple[Tensor, Tensor]:
-        """Parts that starts at their best take from normal equations (n, K m, K m) and (n, K m).
+        """Return parts that starts at their best take from normal equations (n, K m, K m) and (n, K
+        m).
 
         What is left is the Schur complement: a coefficient counts by what no start can make up for.
         """
@@ -170,7 +171,7 @@ class Elimination(NamedTuple):
 
     @classmethod
     def joined(cls, pieces: "list[Elimination]") -> "Elimination":
-        """Sums of all runs, from pieces of them."""
+        """Return sums of all runs, from pieces of them."""
         return cls(*(torch.cat(tensors) for tensors in zip(*pieces, strict=True)))
 
 
@@ -199,11 +200,11 @@ class Beside(NamedTuple):
     radius: float
 
     def distance(self, states: Tensor) -> Tensor:
-        """Distances (L', n, W, d) of states (L + 1, n, W, d) from the data, late ones."""
+        """Return distances (L', n, W, d) of states (L + 1, n, W, d) from the data, late ones."""
         return states[self.late :] - self.windows.truth[self.late :]
 
     def share(self, distance: Tensor) -> Tensor:
-        """Share (..., 1) of distances (..., d) that costs."""
+        """Return share (..., 1) of distances (..., d) that costs."""
         norm = distance.norm(dim=-1, keepdim=True)
         return (1 - self.radius / norm).clamp(min=0.0)
 
@@ -244,7 +245,7 @@ class Shots:
         return Expanded(self, theta, start, self.cost(theta, start).reshape(1))
 
     def weights(self, theta: Tensor) -> Tensor:
-        """Coefficients (G, K, m) at the context of each group."""
+        """Return coefficients (G, K, m) at the context of each group."""
         return torch.einsum("gq,kqm->gkm", self.mix, theta)
 
     def is_refuted(self, before: Tensor, end: "Expanded") -> bool:
@@ -260,7 +261,7 @@ class Shots:
         return _growth(self.structure.motion, weights, self.windows) > 1
 
     def cost(self, theta: Tensor, start: Tensor | None = None) -> Tensor:
-        """Mean square distance from the data, each at most `LOST`², and penalties."""
+        """Return mean square distance from the data, each at most `LOST`², and penalties."""
         if start is None:
             start = self.windows.start
         W = self.weights(theta)
@@ -315,7 +316,9 @@ class Shots:
         return Equations(matrix, down.flatten()[free], elimination)
 
     def by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
-        """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
+        """Return matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the
+        starts.
+        """
         size = W[0].numel()
         squares = Squares(len(W), size)
         eliminations = []
@@ -347,8 +350,8 @@ class Shots:
         return Truth(self.windows.truth[:, rows], self.windows.seen[:, rows], LOST, STEEP)
 
     def _started_at_data(self, weights: Tensor, start: Tensor, rows: Tensor) -> list[Tensor]:
-        """Derivatives and residuals (N, K m + 1) of each of some runs, up to where windows are
-        lost.
+        """Return derivatives and residuals (N, K m + 1) of each of some runs, up to where windows
+        are lost.
         """
         course = self.windows.course.only(rows)
         return self.structure.motion.residual_rows(weights, start, course, self._truth(rows))
@@ -356,7 +359,7 @@ class Shots:
     def _loose(
         self, weights: Tensor, start: Tensor, rows: Tensor
     ) -> tuple[list[Tensor], Elimination]:
-        """Derivatives and residuals (N, K m + 1) of each of some runs, and the starts."""
+        """Return derivatives and residuals (N, K m + 1) of each of some runs, and the starts."""
         course = self.windows.course.only(rows)
         motion = self.structure.motion
         states, derivative = motion.sensitivities(weights, start, course, by_start=True)
@@ -374,8 +377,8 @@ class Shots:
         return [*both.flatten(1, 3)], elimination
 
     def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Derivatives and residuals (N, K m + 1) of windows with displaced starts, with the number
-        of their run.
+        """Yield derivatives and residuals (N, K m + 1) of windows with displaced starts, with the
+        number of their run.
 
         Most of them come back, and cost nothing: derivatives are needed of the others alone.
         """
@@ -398,9 +401,9 @@ class Shots:
             yield run, residuals
 
     def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Tensor:
-        """Residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where they are
-        lost, behind their derivatives (N, K m + 1), from distances r (L', W, d), the derivatives of
-        these (..., K m), and where they cost (L', W).
+        """Return residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where
+        they are lost, behind their derivatives (N, K m + 1), from distances r (L', W, d), the
+        derivatives of these (..., K m), and where they cost (L', W).
         """
         near = self.beside.weight * distance.abs().amax(-1) < LOST
         gentle = below(derivative, STEEP / self.beside.weight)
@@ -420,8 +423,8 @@ class Shots:
 
 
 def _square(residual: Tensor, seen: Tensor) -> Tensor:
-    """Sum of squares of residuals (..., d) that are seen (...), each at most `LOST`²; of lost ones
-    as much.
+    """Return sum of squares of residuals (..., d) that are seen (...), each at most `LOST`²; of
+    lost ones as much.
     """
     residual = torch.where(seen.unsqueeze(-1), residual, 0.0)
     square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
@@ -570,8 +573,8 @@ OUTLYING = 4.0
 
 
 def noise(runs: Runs) -> float:
-    """Deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told from
-    motion, because times are uneven or inputs may jump.
+    """Return deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told
+    from motion, because times are uneven or inputs may jump.
 
     Differences of high order take motion away, and make noise larger by a known factor.
     """
@@ -591,8 +594,8 @@ def noise(runs: Runs) -> float:
 
 
 def _noise_of_differences(states: Tensor, order: int) -> float:
-    """Deviation of independent noise that makes differences (n, T - order, d) of this size; NaN
-    where there are none.
+    """Return deviation of independent noise that makes differences (n, T - order, d) of this size;
+    NaN where there are none.
     """
     if order >= states.shape[1]:
         return math.nan
@@ -748,7 +751,8 @@ def _fitted(
 def polished(
     structure: Structure, runs: Runs, stage: Stage, ridge: float = 0.0, trials: int = POLISHING
 ) -> Tensor:
-    """Coefficients that follow windows of the same length with steps whose own error is negligible.
+    """Return coefficients that follow windows of the same length with steps whose own error is
+    negligible.
 
     Coefficients that were fitted with long steps make up for the error of these, and are off in a
     rollout whose steps are short. What holds coefficients elsewhere is left out, because it biases
@@ -784,6 +788,6 @@ def polished(
 
 
 def _alike(cost: Tensor, finer: Tensor) -> bool:
-    """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
+    """Tell whether shorter steps do not change a mean square distance by much, or it is negligible."""
     larger = torch.maximum(cost, finer)
     return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)

@@ -1,5 +1,6 @@
 """Short laws: equations with as few terms as left-out runs ask for."""
 
+import functools
 import itertools
 import math
 import time
@@ -369,8 +370,7 @@ def _shortest(
     good, bad = -1, len(path)
     while bad - good > 1 and time.process_time() < deadline:
         middle = (good + bad) // 2
-        law = path[middle]
-        errors = left_out(lambda train, law=law: _fitted(law, train))
+        errors = left_out(functools.partial(_fitted, path[middle]))
         if float(errors.mean()) <= allowed:
             good = middle
         else:

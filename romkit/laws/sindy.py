@@ -201,7 +201,7 @@ def _in_weak_form(estimator: Sparse, samples: LatentSamples) -> bool:
 
 
 def _measured_with_noise(samples: LatentSamples) -> bool:
-    """Whether samples are trajectories of first order whose states have noise."""
+    """Tell whether samples are trajectories of first order whose states have noise."""
     if samples.times is None or samples.order != 1:
         return False
     (paths,) = samples.paths(samples.latents.double())  # (S, C, T, m)

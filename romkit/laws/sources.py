@@ -179,8 +179,8 @@ def differentiated_samples(
 
 
 def windows(projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-    """Samples as of `differentiated_samples`, and with a window twice as long where there is room
-    for four of those.
+    """Return samples as of `differentiated_samples`, and with a window twice as long where there is
+    room for four of those.
     """
     latents = Latents.of(projection, data)
     best = unchecked(smoothest)(latents.paths, latents.whole)
@@ -233,7 +233,7 @@ class Latents(NamedTuple):
         return max(piece.stop - piece.start for _, piece in stretches(self.whole))
 
     def smoothed(self, rule: Smoothing, order: int) -> LatentSamples:
-        """Samples with rates by this rule."""
+        """Return samples with rates by this rule."""
         pieces = _smooth_stretches(rule, order, self.times, self.whole)
         rates = []
         for k in range(1, order + 1):
@@ -247,7 +247,7 @@ class Latents(NamedTuple):
         return self.encoder.samples(self.z, *rates, source=source, drift=self.drift)
 
     def _by_problem(self, paths: Array) -> Tensor:
-        """Numbers (C, T, S m) in the shape of z."""
+        """Return numbers (C, T, S m) in the shape of z."""
         m = self.z.shape[-1]
         by_problem = torch.from_numpy(paths).unflatten(-1, (-1, m))  # (C, T, S, m)
         numbers = by_problem.movedim(-2, 0).reshape(self.z.shape)
@@ -448,7 +448,7 @@ class Encoder(NamedTuple):
     def samples(
         self, z: Tensor, *rates: Tensor, source: str, drift: Tensor | None = None
     ) -> LatentSamples:
-        """Samples of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z.
+        """Return samples of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z.
 
         Raises:
             InputError: of second order at a context that moves.

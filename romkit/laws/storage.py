@@ -51,7 +51,7 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
 
 
 def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> LearnedField:
-    """The law of a file, on the CPU.
+    """Return the law of a file, on the CPU.
 
     Raises:
         FileError: an unknown kind of law, or parts that do not fit each other.
@@ -81,7 +81,7 @@ def _libraries(law: LearnedField) -> Iterator[Library]:
 
 
 def _nested(library: Library) -> Iterator[Library]:
-    """A library and the libraries that it is made of."""
+    """Yield a library and the libraries that it is made of."""
     yield library
     if not is_dataclass(library):
         return
@@ -150,7 +150,9 @@ def _check_distances(region: Region, like: Tensor) -> None:
 
 
 def _terms_are_bounded(law: Equation) -> bool:
-    """Whether no degree or frequency exceeds the number of terms, so that evaluating them ends."""
+    """Tell whether no degree or frequency exceeds the number of terms, so that evaluating them
+    ends.
+    """
     terms = law.coefficients.shape[-2]
     for library in itertools.chain.from_iterable(map(_nested, _libraries(law))):
         degree = getattr(library, "degree", 0)

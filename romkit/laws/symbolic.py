@@ -67,12 +67,12 @@ def right_hand_sides(basis: Features, coefficients: Tensor) -> "list[sympy.Expr]
 
 
 def physical(basis: Features, coefficients: Tensor) -> Tensor:
-    """Coefficients (..., K, m) of rates in physical units."""
+    """Return coefficients (..., K, m) of rates in physical units."""
     return coefficients * basis.rate_scale(coefficients)
 
 
 def _factors(scaling: Scaling, library: Library) -> "list[sympy.Expr]":
-    """Terms of a library in physical variables."""
+    """Return terms of a library in physical variables."""
     variables = []
     rows = zip(_coordinates(scaling), scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
     for x, shift, scale in rows:
@@ -91,7 +91,7 @@ def _coordinates(scaling: Scaling) -> "list[sympy.Expr]":
 
 
 def _sizes(basis: Features) -> "dict[sympy.Expr, float]":
-    """Size of each variable and of each parameter, or its logarithm, where the data are."""
+    """Return size of each variable and of each parameter, or its logarithm, where the data are."""
     sizes = {}
     for scaling in (basis.variables, basis.context):
         largest = (scaling.shift.abs() + scaling.scale).tolist()
@@ -105,8 +105,8 @@ def _sizes(basis: Features) -> "dict[sympy.Expr, float]":
 def largest_terms(
     expression: "sympy.Expr", basis: Features, most: int | None
 ) -> "tuple[sympy.Expr, int]":
-    """Sum of the terms of a right-hand side that are largest where the data are, at most so many, and
-    the number of the others.
+    """Return sum of the terms of a right-hand side that are largest where the data are, at most so
+    many, and the number of the others.
     """
     values = expression.as_coefficients_dict()
     if most is None or len(values) <= most:
@@ -120,8 +120,8 @@ def largest_terms(
 
 
 def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]") -> "sympy.Expr":
-    """The expression multiplied out, without terms that cancelled; sizes of symbols tell how large
-    a term is.
+    """Return the expression multiplied out, without terms that cancelled; sizes of symbols tell how
+    large a term is.
     """
     values = expression.expand().as_coefficients_dict()
     large = {term: _size(term, value, sizes) for term, value in values.items()}
@@ -134,13 +134,13 @@ def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]") -> 
 
 
 def _size(term: "sympy.Expr", value: float, sizes: "Mapping[sympy.Expr, float]") -> float:
-    """Largest value of a term where the data are, about."""
+    """Return largest value of a term where the data are, about."""
     powers = term.as_powers_dict().items()
     return abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in powers)
 
 
 def rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
-    """The expression with numbers of this many digits."""
+    """Return the expression with numbers of this many digits."""
     import sympy
 
     # exact integers, such as powers, stay
@@ -152,7 +152,7 @@ def rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
 
 
 def pysindy_model(basis: Features, coefficients: Tensor, order: int) -> object:
-    """A fitted `pysindy.SINDy` with these terms and coefficients (K, m)."""
+    """Return a fitted `pysindy.SINDy` with these terms and coefficients (K, m)."""
     import pysindy
 
     terms, m = coefficients.shape

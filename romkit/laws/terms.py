@@ -28,11 +28,13 @@ class LatentTerms(abc.ABC):
 
     @abc.abstractmethod
     def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
-        """Derivatives (n, N, m, d) of φ(w) W by w, for w (n, N, d), φ(w), and W (n, K, m)."""
+        """Return derivatives (n, N, m, d) of φ(w) W by w, for w (n, N, d), φ(w), and W (n, K, m)."""
 
     @staticmethod
     def of(library: Library, variables: int) -> "LatentTerms":
-        """Terms of a library: by tables for polynomials, by forward differentiation for others."""
+        """Return terms of a library: by tables for polynomials, by forward differentiation for
+        others.
+        """
         if isinstance(library, Polynomial):
             return MonomialTerms(variables, library.degree)
         return LibraryTerms(library, variables)
@@ -99,8 +101,8 @@ def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
 
 
 def _products(basis: polynomials.Monomials) -> tuple[Tensor, Tensor]:
-    """Numbers (K,) of the monomial and of the variable of which each monomial is the product; zeros
-    for the constant.
+    """Return numbers (K,) of the monomial and of the variable of which each monomial is the
+    product; zeros for the constant.
     """
     parents = [0]
     variables = [0]

@@ -73,7 +73,7 @@ class ShootingProblem:
         return cls(motion, runs, tau, rates, grid)
 
     def theta(self, coefficients: Tensor) -> Tensor:
-        """Coefficients (K q, m) of an equation as those of the motion, in the shape of its
+        """Return coefficients (K q, m) of an equation as those of the motion, in the shape of its
         combinations.
         """
         scaled = coefficients * self.rates
@@ -82,11 +82,11 @@ class ShootingProblem:
         return scaled.unflatten(0, self.grid)
 
     def coefficients(self, theta: Tensor) -> Tensor:
-        """Coefficients (K q, m) of an equation."""
+        """Return coefficients (K q, m) of an equation."""
         return theta.flatten(0, 1) / self.rates
 
     def weights(self, theta: Tensor) -> Tensor:
-        """Coefficients (n, K, m) of each run."""
+        """Return coefficients (n, K, m) of each run."""
         return torch.einsum("gq,kqm->gkm", self.runs.mix, theta)[self.runs.group]
 
     def error(self, theta: Tensor, resolution: float = FINE, length: int | None = None) -> float:
@@ -109,8 +109,9 @@ class ShootingProblem:
         return float(mean) ** 0.5
 
     def stays(self, theta: Tensor) -> bool:
-        """Whether rollouts of each run for `LONGER` times its length stay within `OUTSIDE` times the
-        box of the data, from its first sample and from a displaced one; True where a context moves.
+        """Tell whether rollouts of each run for `LONGER` times its length stay within `OUTSIDE`
+        times the box of the data, from its first sample and from a displaced one; True where a
+        context moves.
         """
         runs = self.runs
         if runs.moving is not None:
@@ -132,7 +133,7 @@ class ShootingProblem:
 
 
 def _along_time(values: Tensor, times: Tensor) -> Tensor:
-    """Values (N, k) of all samples as those of trajectories (n, T, k)."""
+    """Return values (N, k) of all samples as those of trajectories (n, T, k)."""
     return values.unflatten(0, (-1, len(times)))
 
 
@@ -170,14 +171,17 @@ def moving_runs(
     drift: Tensor,
     held: int,
 ) -> Runs:
-    """Runs (n, T, d) along contexts (n, T, p) that move, whose terms belong to those of the law."""
+    """Return runs (n, T, d) along contexts (n, T, p) that move, whose terms belong to those of the
+    law.
+    """
     group = torch.zeros(len(w), dtype=torch.long)
     one = torch.ones(1, 1, dtype=torch.float64)
     return Runs(w, clock, group, one, context, terms, drift, held)
 
 
 def held_inputs(samples: LatentSamples) -> int:
-    """Number of inputs that keep their value until the next sample; they are the last parameters.
+    """Return number of inputs that keep their value until the next sample; they are the last
+    parameters.
 
     Where it is not known whether they do, those that look like a staircase count as such.
     """
@@ -192,7 +196,7 @@ def held_inputs(samples: LatentSamples) -> int:
 
 
 def filled(values: Tensor) -> Tensor:
-    """Values (..., T, k), missing ones replaced by those before."""
+    """Return values (..., T, k), missing ones replaced by those before."""
     number = torch.arange(values.shape[-2])
     complete = values.isfinite().all(-1) * number  # (..., T)
     latest = complete.cummax(-1).values
@@ -200,8 +204,8 @@ def filled(values: Tensor) -> Tensor:
 
 
 def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
-    """Mean, and largest distance from it, (..., d) of the variables of samples; rates ż count from
-    0, and what is at rest has the unit 1.
+    """Return mean, and largest distance from it, (..., d) of the variables of samples; rates ż
+    count from 0, and what is at rest has the unit 1.
     """
     w = samples.inputs.double()
     m = samples.targets.shape[-1]
@@ -286,7 +290,7 @@ def equation_rollout(
 
 
 def first_complete(runs: Runs) -> int:
-    """First sample that some run has."""
+    """Return first sample that some run has."""
     return int(runs.observed.any(0).int().argmax())
 
 

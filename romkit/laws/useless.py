@@ -28,7 +28,8 @@ FIX = "more latents, another kind of law, delay coordinates (romkit.data.delayed
 
 
 def unexplained(law: LearnedField, samples: LatentSamples) -> Tensor:
-    """Share (..., m) of the variance of each rate that a law leaves, at samples of states and rates.
+    """Return share (..., m) of the variance of each rate that a law leaves, at samples of states
+    and rates.
 
     Zero for a rate that does not vary, infinite or NaN rates of the law count as 1.
     """
@@ -44,7 +45,7 @@ def unexplained(law: LearnedField, samples: LatentSamples) -> Tensor:
 
 
 def unexplained_of(residual: Tensor, targets: Tensor) -> Tensor:
-    """Share from residuals (..., m) that are relative to the root mean square of rates
+    """Return share from residuals (..., m) that are relative to the root mean square of rates
     (..., N, m).
     """
     variance = align(targets.var(-2, correction=0), residual)

@@ -95,7 +95,7 @@ class Integrals(NamedTuple):
 
 
 def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) -> Fit:
-    """Coefficients of whole trajectories in weak form, for each problem of the samples.
+    """Return coefficients of whole trajectories in weak form, for each problem of the samples.
 
     Raises:
         InputError: single samples, or fewer windows than terms.
@@ -209,7 +209,7 @@ def _complete_windows(spans: Spans, missing: Tensor) -> Spans:
 
 
 def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> Pair:
-    """Terms (C, T, K) at scaled states w (C, T, d), and their derivatives (C, T, K, d)."""
+    """Return terms (C, T, K) at scaled states w (C, T, d), and their derivatives (C, T, K, d)."""
 
     def theta(w: Tensor) -> Tensor:
         terms = basis.terms_of_scaled(w, c)
@@ -258,12 +258,12 @@ class Column(NamedTuple):
     settings: WeakSettings
 
     def best(self, by_width: "Sequence[Sequence[Integrals]]") -> Candidate:
-        """Coefficients of the support that explains best, of those by windows of each width."""
+        """Return coefficients of the support that explains best, of those by windows of each width."""
         candidates = [self.alternated(runs) for runs in by_width]
         return min(candidates, key=lambda candidate: self.score(by_width[0], candidate))
 
     def alternated(self, runs: Sequence[Integrals]) -> Candidate:
-        """Coefficients and the weights that their noise gives the rows, found by turns.
+        """Return coefficients and the weights that their noise gives the rows, found by turns.
 
         Source: Bortz, Messenger, Dukic (2023), Direct estimation of parameters in ODE models using
         WENDy: weak-form estimation of nonlinear dynamics, section 3.
@@ -295,7 +295,7 @@ class Column(NamedTuple):
         return misfit + number * math.log(N)
 
     def _whitened(self, runs: Sequence[Integrals], coefficients: Tensor) -> Whitened:
-        """Terms and targets of all trajectories whose noise is white and of size 1.
+        """Return terms and targets of all trajectories whose noise is white and of size 1.
 
         Noise ε of the samples changes the residual of a window by ∫ φ' εᵢ dt + ∫ φ Σⱼ ∂gᵢ/∂zⱼ εⱼ dt.
         """
@@ -327,8 +327,8 @@ class Column(NamedTuple):
 
 
 def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
-    """Coefficients (K,) after backward elimination: the term that matters least goes, as long as
-    the data do not tell it from zero, or it is below the threshold.
+    """Return coefficients (K,) after backward elimination: the term that matters least goes, as
+    long as the data do not tell it from zero, or it is below the threshold.
 
     Source: Boninsegna, Nüske, Clementi (2018), Sparse learning of stochastic dynamical equations,
     section II B, with standard errors in place of cross-validation.
@@ -384,7 +384,7 @@ class KeptTerms(NamedTuple):
         return cls(root @ target, root @ root.mT, determined)
 
     def weakest(self, smallest_cost: Tensor, least: Tensor) -> int | None:
-        """Number of the term to leave out; None where all matter.
+        """Return number of the term to leave out; None where all matter.
 
         The sum of squares grows by the square of a coefficient over its variance without the term.
         """
@@ -425,7 +425,7 @@ def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Te
 
 
 def _smallest_coefficients(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
-    """Size (K,) from which on a coefficient stays: the threshold, or the share of the rate."""
+    """Return size (K,) from which on a coefficient stays: the threshold, or the share of the rate."""
     if settings.share is not None:
         return settings.share * targets.norm() / divisor(terms.norm(dim=0))
     threshold = settings.threshold

@@ -53,7 +53,8 @@ class TestFunctions:
 
 
 def smooth_weights(times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> Pair:
-    """Weights w, w' (R, T) with Σ wₖ f(tₖ) ≈ ∫ φ f dt and Σ w'ₖ f(tₖ) ≈ ∫ φ' f dt at even times.
+    """Return weights w, w' (R, T) with Σ wₖ f(tₖ) ≈ ∫ φ f dt and Σ w'ₖ f(tₖ) ≈ ∫ φ' f dt at even
+    times.
 
     The trapezoidal rule: φ and its first derivatives vanish at the ends of a window, so its error
     falls as fast as that of a periodic function.
@@ -83,7 +84,7 @@ def _bump(exponent: int) -> tuple[Series, Series]:
 
 
 def linear_weights(times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> Pair:
-    """Weights at uneven times: exact for f that are linear between samples."""
+    """Return weights at uneven times: exact for f that are linear between samples."""
     bump, slope = _bump(exponent)
     t = times.numpy()
     within, across = np.zeros((2, len(spans), len(t)))
@@ -112,7 +113,8 @@ def _hat_integrals(function: Series, s: Array) -> Array:
 
 
 def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, int]]:
-    """First and last sample of windows no longer than `width`, spread evenly over the times (T,).
+    """Return first and last sample of windows no longer than `width`, spread evenly over the times
+    (T,).
 
     Raises:
         InputError: no window has three samples.
@@ -159,7 +161,7 @@ FEWEST = 8
 
 
 def _lag(z: Tensor, longest: int) -> int:
-    """Number of samples in which paths (C, T, m) move by one standard deviation."""
+    """Return number of samples in which paths (C, T, m) move by one standard deviation."""
     mean = z.nanmean((0, 1))
     variance = (z - mean).square().nanmean((0, 1)).sum()
     for lag in range(1, longest + 1):

@@ -282,7 +282,7 @@ class Evidence:
         )
 
     def _of_lost(self) -> str:
-        """Sentences on forecasts that are lost, and on the others."""
+        """Return sentences on forecasts that are lost, and on the others."""
         worst = int(np.argmax(self._is_lost))
         kept = self.errors["forecast"][~self._is_lost]
         others = ""
@@ -291,12 +291,12 @@ class Evidence:
         return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
 
     def _help_for_lost(self) -> str:
-        """Sentence on what to do about forecasts that are lost."""
+        """Return sentence on what to do about forecasts that are lost."""
         worst = in_words(self.test, int(np.argmax(self._is_lost)))
         return f" More runs beside {worst} would help most, or shorter forecasts from there."
 
     def _causes(self) -> str:
-        """Sentences on why no law can follow the runs; empty where none shows."""
+        """Return sentences on why no law can follow the runs; empty where none shows."""
         causes = (
             self._of_single_variable,
             self._of_opposite_ways,
@@ -324,7 +324,7 @@ class Evidence:
         return self._of_no_more_runs(of_seen)
 
     def _of_no_more_runs(self, of_seen: float) -> str:
-        """Sentence for a model that errs as much on runs that it has learned from."""
+        """Return sentence for a model that errs as much on runs that it has learned from."""
         noise = ""
         if self._most_noise > NOISY * self._error("forecast"):
             noise = "; noise of the data may be a part"
@@ -355,7 +355,7 @@ class Evidence:
         return float(np.sqrt(np.nanmean(np.square(differences)) / 70))
 
     def _of_single_variable(self) -> str:
-        """Sentence for a single variable that turns: no law of it alone can do that."""
+        """Return sentence for a single variable that turns: no law of it alone can do that."""
         states = self.train["state"].values
         if states.shape[-1] > 1 or self.has_inputs:
             return ""
@@ -369,7 +369,9 @@ class Evidence:
         return ""
 
     def _of_opposite_ways(self) -> str:
-        """Sentence for states at which runs go in two directions, as positions without rates do."""
+        """Return sentence for states at which runs go in two directions, as positions without rates
+        do.
+        """
         share = share_of_opposite_ways(self.train)
         if share < TWO_WAYS or self.has_inputs:
             return ""
@@ -384,7 +386,9 @@ class Evidence:
         return f"{sentence}, or a part of the past: {past}."
 
     def _of_inputs(self) -> str:
-        """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
+        """Return sentence for runs that are alike at equal times and on the manifold, but follow no
+        law.
+        """
         forecast = self._error("forecast")
         is_held = self._error("projection") < MISSED * forecast < np.inf
         # a law that follows its own runs lacks other runs, and no input
@@ -399,7 +403,7 @@ class Evidence:
         )
 
     def _of_individuals(self) -> str:
-        """Sentence for runs that differ by more than their context explains."""
+        """Return sentence for runs that differ by more than their context explains."""
         spread = self.spread_of_individuals
         if not spread > 0:
             return ""
@@ -411,12 +415,12 @@ class Evidence:
         )
 
     def _error(self, name: str) -> float:
-        """Mean error of a forecast over the held-out runs that are not lost."""
+        """Return mean error of a forecast over the held-out runs that are not lost."""
         return of_kept(self.errors[name])
 
 
 def _counted(runs: int) -> str:
-    """Number of held-out runs in words."""
+    """Return number of held-out runs in words."""
     if runs == 1:
         return "one left-out run"
     return f"{runs} left-out runs"

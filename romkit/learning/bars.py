@@ -64,14 +64,14 @@ class CalibratedLaw:
 
     @validated
     def forecast(self, *, level: Part = LEVEL, **options: object) -> xr.Dataset:
-        """Forecast from a state, as `romkit.forecast` does, with an interval."""
+        """Return forecast from a state, as `romkit.forecast` does, with an interval."""
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         band = self._with_interval(with_trajectories(run), level)
         return band if "trajectory" in run.dims else band.squeeze("trajectory")
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = LEVEL) -> xr.Dataset:
-        """Forecast the runs of a dataset, with intervals."""
+        """Return forecast the runs of a dataset, with intervals."""
         run = rolled_out(self.projection, self.law, data)
         states = run[["rom", "state_std"]].rename(rom="state")
         return self._with_interval(states, level)
@@ -93,7 +93,7 @@ class CalibratedLaw:
 
 
 def _mean(parameter: xr.DataArray) -> Array:
-    """Mean over time of a parameter that moves."""
+    """Return mean over time of a parameter that moves."""
     if "time" in parameter.dims:
         parameter = parameter.mean("time")
     return parameter.values
@@ -157,7 +157,9 @@ def calibrated(
 
 
 def _errors(of_folds: LeftOut) -> Array:
-    """Errors (V, T, n) of forecasts; NaN where the truth is missing, infinite where one is lost."""
+    """Return errors (V, T, n) of forecasts; NaN where the truth is missing, infinite where one is
+    lost.
+    """
     truth = of_folds.forecasts.truth
     forecast = of_folds.forecasts.states["forecast"]
     is_lost = np.isfinite(truth) & np.isnan(forecast)
@@ -177,7 +179,7 @@ def _widening(ratio: Array, gap: Array) -> float:
 
 
 def _inside(scores: Array) -> float:
-    """Share of scores (V, T, n) within the quantile of the scores of the other runs."""
+    """Return share of scores (V, T, n) within the quantile of the scores of the other runs."""
     if len(scores) <= FEWEST:
         return np.nan
     shares = []

@@ -49,7 +49,7 @@ def clocks_of(states: Array, times: Array, contexts: Array) -> Array:
 
 
 def _tree(contexts: Array) -> list[tuple[int, int]]:
-    """Pairs (run, neighbour) of a shortest tree, each neighbour before its runs."""
+    """Return pairs (run, neighbour) of a shortest tree, each neighbour before its runs."""
     distance = np.linalg.norm(contexts[:, None] - contexts, axis=-1)
     # the run in the middle is the first one
     middle = int(distance.sum(1).argmin())
@@ -95,7 +95,8 @@ def _slower(slow: Array, fast: Array, since: Array) -> tuple[float, float]:
 
 
 def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Array:
-    """States (C, S, n) of runs (C, T, n) at phases (S,): times since the first one by the median clock.
+    """Return states (C, S, n) of runs (C, T, n) at phases (S,): times since the first one by the
+    median clock.
 
     A run that has ended goes on as the nearest one that has not, from where it was: so does one that
     has come to rest, and one of several that are the same motion.
@@ -122,7 +123,7 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
 
 
 def comes_to_rest(course: Array) -> bool:
-    """Whether a run (T, n), in deviations, hardly moves in the last part of its time."""
+    """Tell whether a run (T, n), in deviations, hardly moves in the last part of its time."""
     last = course[-max(2, round(LAST * len(course))) :]
     return bool(np.ptp(last, axis=0).max() <= AT_REST)
 
@@ -154,7 +155,7 @@ def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
 
 
 def _left_out_by_splines(values: Tensor, contexts: Tensor) -> float:
-    """Mean square error of splines at runs that are left out in turn."""
+    """Return mean square error of splines at runs that are left out in turn."""
     squares = []
     for run in range(len(values)):
         is_kept = torch.arange(len(values)) != run
@@ -172,8 +173,8 @@ def between_phases(
     wanted_times: Array,
     weights_of: Weights = splines,
 ) -> Array:
-    """States (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at equal
-    phases.
+    """Return states (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at
+    equal phases.
     """
     several = []
     for context, clock in zip(wanted, clock_at(clocks, contexts, wanted), strict=True):

@@ -20,14 +20,14 @@ MOST_FOR_A_HULL = 4
 
 
 def number_of_contexts(*datasets: xr.Dataset) -> int:
-    """Number of different contexts of runs."""
+    """Return number of different contexts of runs."""
     contexts = np.concatenate([contexts_of(data) for data in datasets])
     return len(np.unique(contexts, axis=0))
 
 
 def groups_between(data: xr.Dataset) -> list[Array]:
-    """Numbers of the runs at each context between others; at each, where none is between; none of
-    fewer than three contexts.
+    """Return numbers of the runs at each context between others; at each, where none is between;
+    none of fewer than three contexts.
     """
     values, group = np.unique(contexts_of(data), axis=0, return_inverse=True)
     if len(values) < FEWEST:
@@ -39,12 +39,12 @@ def groups_between(data: xr.Dataset) -> list[Array]:
 
 
 def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> Array:
-    """Contexts (C, p) of runs, in the coordinates and ranges of the training data."""
+    """Return contexts (C, p) of runs, in the coordinates and ranges of the training data."""
     return scaled(contexts_of(data), train)
 
 
 def scaled(contexts: Array, train: xr.Dataset) -> Array:
-    """Contexts (C, p), in the coordinates and ranges of the training data."""
+    """Return contexts (C, p), in the coordinates and ranges of the training data."""
     ends = context_ranges(train)
     names = coordinates_of(train)
     if {*names} - {PLAIN}:
@@ -92,7 +92,9 @@ def widest_gaps(contexts: Array, number: int) -> list[float]:
 
 
 def further_contexts(names: Sequence[str], contexts: Array, number: int) -> str:
-    """Contexts (C, p) between those of the runs at which so many more would help most, in words."""
+    """Return contexts (C, p) between those of the runs at which so many more would help most, in
+    words.
+    """
     if len(names) > 1:
         return f"{', '.join(names)} between those of the runs"
     values = [f"{value:.4g}" for value in widest_gaps(contexts, number)]

@@ -24,8 +24,8 @@ RUNS, SAMPLES = 8, 400
 
 
 def share_of_opposite_ways(data: xr.Dataset) -> float:
-    """Share of the returns to a state from which a run goes in the opposite direction; 0 where runs
-    hardly return.
+    """Return share of the returns to a state from which a run goes in the opposite direction; 0
+    where runs hardly return.
 
     A law of first order gives each state one direction. Positions of what swings have two: there
     and back.
@@ -43,8 +43,8 @@ def share_of_opposite_ways(data: xr.Dataset) -> float:
 
 
 def quarter_of_period(data: xr.Dataset) -> int | None:
-    """Samples after which the states of the runs are first uncorrelated with what they were, a
-    quarter of a period; None where they never are, or times are uneven.
+    """Return samples after which the states of the runs are first uncorrelated with what they were,
+    a quarter of a period; None where they never are, or times are uneven.
     """
     if even_step(data["time"].values.astype(float)) is None:
         return None
@@ -58,7 +58,7 @@ def quarter_of_period(data: xr.Dataset) -> int | None:
 
 
 def _in_deviations(states: Array) -> Array:
-    """States (C, T, n), divided by the deviations of their components, of those that move."""
+    """Return states (C, T, n), divided by the deviations of their components, of those that move."""
     deviation = np.nanstd(states, axis=(0, 1))
     largest = np.nanmax(np.abs(states), axis=(0, 1))
     moves = deviation > ROUNDING * largest
@@ -99,7 +99,9 @@ def _distances(run: Array) -> Array:
 
 
 def _first(fulfilled: Array, start: int) -> int | None:
-    """Number of the first place that fulfils a condition, counted from `start`; None without one."""
+    """Return number of the first place that fulfils a condition, counted from `start`; None without
+    one.
+    """
     if not fulfilled.any():
         return None
     return start + int(np.argmax(fulfilled))

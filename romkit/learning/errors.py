@@ -67,11 +67,11 @@ class Forecasts(NamedTuple):
     scale: Array
 
     def errors(self) -> Errors:
-        """Error of each run over all components, in the deviation of their unit."""
+        """Return error of each run over all components, in the deviation of their unit."""
         return self._errors(slice(None), self.scale)
 
     def errors_of_variables(self, layout: Layout) -> dict[str, VariableErrors]:
-        """Errors of each variable, by name."""
+        """Return errors of each variable, by name."""
         errors = {}
         for name, units, columns in _variables(layout):
             absolute = self._errors(columns, 1.0)
@@ -80,12 +80,12 @@ class Forecasts(NamedTuple):
         return errors
 
     def made_by(self, states: Array) -> "Forecasts":
-        """Name these forecasts "law", and put others (C, T, n) in their place."""
+        """Return name these forecasts "law", and put others (C, T, n) in their place."""
         named = {**self.states, "forecast": states, "law": self.states["forecast"]}
         return self._replace(states=named)
 
     def _deviation_of(self, columns: slice) -> float:
-        """Deviation of a variable; 1 where it is constant."""
+        """Return deviation of a variable; 1 where it is constant."""
         deviation = float(np.sqrt(np.square(self.deviation[columns]).mean()))
         if deviation > 0:
             return deviation
@@ -125,7 +125,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
 
 
 def of_kept(errors: Array) -> float:
-    """Mean error of the forecasts that are not lost; infinite where all are."""
+    """Return mean error of the forecasts that are not lost; infinite where all are."""
     kept = errors[np.isfinite(errors)]
     if len(kept) == 0:
         return np.inf
@@ -135,8 +135,8 @@ def of_kept(errors: Array) -> float:
 def _of_training_runs(
     states: Array, truth: Array, train: xr.Dataset, test: xr.Dataset
 ) -> tuple[Array, Array, Array]:
-    """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time, and
-    runs between those of the training.
+    """Return the training run (C, T, n) nearest to each held-out one, as it is and shifted in time,
+    and runs between those of the training.
     """
     runs = torch.from_numpy(states)
     contexts = torch.from_numpy(scaled_contexts(train, train))
@@ -148,7 +148,7 @@ def _of_training_runs(
 
 
 def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
-    """Name, unit and components of each variable; of a state without variables and of few
+    """Return name, unit and components of each variable; of a state without variables and of few
     components, of each component.
     """
     if layout.is_plain and layout.size <= FEW_COMPONENTS:
@@ -166,7 +166,7 @@ def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
 
 
 def without_gaps(data: xr.Dataset) -> Array:
-    """States (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
+    """Return states (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
     states = data["state"].values
     if np.isfinite(states).all():
         return states
@@ -175,7 +175,7 @@ def without_gaps(data: xr.Dataset) -> Array:
 
 
 def _error(states: Array, truth: Array) -> Array:
-    """Error (C,) of each run: root mean square over components, mean over time."""
+    """Return error (C,) of each run: root mean square over components, mean over time."""
     distance = distances(states, truth)
     missing = np.isnan(truth).all(-1)
     lost = np.isnan(states).any(-1) & ~missing

@@ -90,13 +90,13 @@ def way(course: Array) -> float:
 
 
 def _scaled(states: Array) -> Array:
-    """States (C, T, n) in the deviations of the components."""
+    """Return states (C, T, n) in the deviations of the components."""
     deviation = np.nanstd(states, axis=(0, 1))
     return states / divisor(deviation)
 
 
 def _oscillates(scaled: Array) -> bool:
-    """Whether components (C, T, n) of most runs go back and forth."""
+    """Tell whether components (C, T, n) of most runs go back and forth."""
     ways = []
     for run in scaled:
         for course in run.T:

@@ -120,7 +120,7 @@ class Interpolation:
         return InterpolatedRuns.of(projection, data, with_bars, clocks, self.weights_of)
 
     def __str__(self) -> str:
-        """Name the way in words."""
+        """Return name the way in words."""
         if isinstance(self.weights_of, Regression):
             if self.weights_of.is_mean:
                 return "mean of the runs"
@@ -152,7 +152,7 @@ def _ends_early(data: xr.Dataset, is_known: Array) -> Array:
 
 
 def _filled(data: xr.Dataset) -> xr.Dataset:
-    """States of runs alone, with straight lines over gaps."""
+    """Return states of runs alone, with straight lines over gaps."""
     return data[["state"]].assign(state=(DIMS, without_gaps(data), data["state"].attrs))
 
 
@@ -214,7 +214,7 @@ class InterpolatedRuns:
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = 0.9) -> xr.Dataset:
-        """Runs at the contexts and times of a dataset, with an interval where there is a
+        """Return runs at the contexts and times of a dataset, with an interval where there is a
         calibration.
         """
         contexts = torch.from_numpy(contexts_of(data))
@@ -232,7 +232,7 @@ class InterpolatedRuns:
         context: dict[str, object] | None = None,
         **named: object,
     ) -> xr.Dataset:
-        """The run at a context from a time of the runs on, as `romkit.forecast` has it.
+        """Return the run at a context from a time of the runs on, as `romkit.forecast` has it.
 
         Args:
             duration: of the forecast, at most to the end of the runs.
@@ -334,8 +334,8 @@ class InterpolatedRuns:
         return torch.from_numpy(scaled_contexts(self.runs, self.runs))
 
     def _in_phase(self, clock: float) -> Tensor:
-        """States (C, T, n) of the runs, in deviations, at equal times, or at the phases that a run with
-        this clock has at these.
+        """Return states (C, T, n) of the runs, in deviations, at equal times, or at the phases that
+        a run with this clock has at these.
         """
         states = self.runs["state"].values / self._deviation
         if self.clocks is None:
@@ -345,8 +345,8 @@ class InterpolatedRuns:
         return torch.from_numpy(at_phases(states, times, self.clocks, phases))
 
     def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
-        """Errors (k, T, n) on the runs of each context between others, from all but these, and the
-        sizes (k, T, n) by which errors are measured there.
+        """Return errors (k, T, n) on the runs of each context between others, from all but these,
+        and the sizes (k, T, n) by which errors are measured there.
         """
         errors, sizes = [], []
         for left_out in groups_between(train):
@@ -359,9 +359,9 @@ class InterpolatedRuns:
         return errors, sizes
 
     def _sizes(self, contexts: Tensor, times: Tensor) -> Array:
-        """Sizes (k, T, n) of errors at contexts (k, p) and times, in deviations: of what each run
-        changes there, times the expected error in units of the expected change; 1 with too few runs
-        to tell.
+        """Return sizes (k, T, n) of errors at contexts (k, p) and times, in deviations: of what
+        each run changes there, times the expected error in units of the expected change; 1 with too
+        few runs to tell.
         """
         from scipy.interpolate import interp1d  # slow to import, and seldom needed
 
@@ -401,11 +401,11 @@ class InterpolatedRuns:
         return np.concatenate(several)
 
     def _states(self, data: xr.Dataset) -> Array:
-        """States (k, T, n) at the contexts and times of data."""
+        """Return states (k, T, n) at the contexts and times of data."""
         return self._at(torch.from_numpy(contexts_of(data)), _times(data)).numpy()
 
     def _at(self, contexts: Tensor, times: Tensor) -> Tensor:
-        """States (k, T, n) at contexts (k, p) and times of the runs."""
+        """Return states (k, T, n) at contexts (k, p) and times of the runs."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
         states = torch.from_numpy(self.runs["state"].values)
@@ -429,7 +429,7 @@ class InterpolatedRuns:
         return torch.from_numpy(spline(times.numpy()))
 
     def _run(self, contexts: Tensor, times: Tensor, labels: Tensor, level: float) -> xr.Dataset:
-        """States at contexts and times of the runs, in a dataset whose times are labels."""
+        """Return states at contexts and times of the runs, in a dataset whose times are labels."""
         frame = self.projection.frame
         states = self._at(contexts, times).numpy()
         attrs = {"units": self.runs["state"].attrs.get("units", "1"), "long_name": "interpolation"}
@@ -445,7 +445,7 @@ class InterpolatedRuns:
         return with_interval(run, half, level)
 
     def _full(self, initial_state: object) -> Tensor:
-        """First states (k, n) in the units of the data."""
+        """Return first states (k, n) in the units of the data."""
         states = forecast_start(self.projection, initial_state, None)["initial_state"]
         n = self.runs.sizes["component"]
         if states.shape[-1] != n:
@@ -536,5 +536,5 @@ def _times(data: xr.Dataset) -> Tensor:
 
 
 def _truth(data: xr.Dataset) -> Array:
-    """States (C, T, n), NaN where they are missing."""
+    """Return states (C, T, n), NaN where they are missing."""
     return trajectories(data, "state").double().numpy()

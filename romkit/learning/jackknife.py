@@ -61,6 +61,6 @@ def changes(
 
 
 def _smoothed(size: Array) -> Array:
-    """Moving mean over the times of sizes (k, T)."""
+    """Return moving mean over the times of sizes (k, T)."""
     window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
     return uniform_filter1d(size, window, axis=1, mode="nearest")

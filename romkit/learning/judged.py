@@ -94,8 +94,8 @@ class Judged:
         return coordinates_in_words(self.interpolated.coordinates)
 
     def _phase(self) -> tuple[float, float]:
-        """Error of the forecasts by the law when pieces are shifted in time [deviations], and the
-        largest shift of the last ones, in the unit of time.
+        """Return error of the forecasts by the law when pieces are shifted in time [deviations],
+        and the largest shift of the last ones, in the unit of time.
         """
         forecasts = self.run["rom"].values / self.scale
         truths = self.run["truth"].values / self.scale

@@ -33,7 +33,7 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, states: Tensor, contexts: Tensor) -> "Kernel":
-        """The most likely one, with a trend that is linear in the context.
+        """Return the most likely one, with a trend that is linear in the context.
 
         Args:
             states: (C, T, n) of runs, in deviations.
@@ -84,8 +84,8 @@ class Kernel(NamedTuple):
         return torch.exp(-(distance**2) / (2 * self.reach**2))
 
     def errors(self, contexts: Tensor, wanted: Tensor, weights_of: Weights = splines) -> Array:
-        """Expected error (k,) at wanted contexts (k, p), noise of what is forecast included, in
-        deviations of the kernel.
+        """Return expected error (k,) at wanted contexts (k, p), noise of what is forecast included,
+        in deviations of the kernel.
         """
         weights = weights_of(contexts, wanted)  # (k, C)
         together = self._between(wanted, contexts)  # (k, C)
@@ -103,7 +103,7 @@ class Kernel(NamedTuple):
         groups: Sequence[Array],
         weights_of: Weights = splines,
     ) -> Array:
-        """Expected change (k,) of the interpolation without the runs of each group, as of
+        """Return expected change (k,) of the interpolation without the runs of each group, as of
         `romkit.learning.jackknife.changes`.
         """
         covariance = self._covariance(contexts)

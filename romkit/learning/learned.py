@@ -86,8 +86,8 @@ class Learned(Judged):
         context: dict[str, object] | None = None,
         **options: object,
     ) -> xr.Dataset:
-        """Forecast from a state, with an interval where there is a calibration: `lower` and `upper`
-        before the names of the variables.
+        """Return forecast from a state, with an interval where there is a calibration: `lower` and
+        `upper` before the names of the variables.
 
         Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and
         one that is none of the runs', or a forecast beyond their end, is refused. `of_law` forecasts
@@ -132,8 +132,8 @@ class Learned(Judged):
         return self.hidden.place(run)
 
     def of_law(self) -> "Learned":
-        """The model with forecasts by its law: from any start, and for any time, with the errors of
-        the law.
+        """Return the model with forecasts by its law: from any start, and for any time, with the
+        errors of the law.
         """
         if self.interpolated is None:
             return self
@@ -167,7 +167,7 @@ class Learned(Judged):
     def _driven(
         self, start: float, duration: float, options: Mapping[str, object]
     ) -> dict[str, object]:
-        """Inputs of the rhythm, and a solver whose steps end at their kinks."""
+        """Return inputs of the rhythm, and a solver whose steps end at their kinks."""
         inputs, kinks = drive(self.train, self.period, start, duration)
         driven: dict[str, object] = {"control": inputs}
         if options.get("solver") is None:
@@ -237,7 +237,7 @@ def _refuse_start(start: float) -> None:
 
 
 def _by_law(errors: Errors) -> Errors:
-    """Errors of a model whose forecasts are interpolated runs as those of its law."""
+    """Return errors of a model whose forecasts are interpolated runs as those of its law."""
     others = {name: values for name, values in errors.items() if name != "law"}
     return others | {"forecast": errors["law"]}
 
@@ -245,7 +245,7 @@ def _by_law(errors: Errors) -> Errors:
 def _of_each(
     errors_of_variables: Mapping[str, VariableErrors], change: Callable[[Errors], Errors]
 ) -> dict[str, VariableErrors]:
-    """Errors of each variable, changed."""
+    """Return errors of each variable, changed."""
     changed = {}
     for name, errors in errors_of_variables.items():
         absolute = change(errors.absolute)

@@ -119,8 +119,8 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
 
 
 def _commands(learned: Judged, folder: Path) -> str:
-    """Lines that forecast the first held-out run: on the command line, where the model is saved
-    beside the page.
+    """Return lines that forecast the first held-out run: on the command line, where the model is
+    saved beside the page.
     """
     times = learned.train["time"].values
     # rounded to nearest, it might end after the runs
@@ -153,7 +153,7 @@ def _rounded_down(span: float) -> float:
 
 
 def _runs_table(learned: Judged) -> str:
-    """A row for each forecast, a column for each held-out run."""
+    """Return a row for each forecast, a column for each held-out run."""
     head = [""]
     for run in range(learned.test.sizes["trajectory"]):
         head.append(in_words(learned.test, run))
@@ -164,7 +164,7 @@ def _runs_table(learned: Judged) -> str:
 
 
 def _variables_table(learned: Judged) -> str:
-    """A row for each variable, with the error of the forecast in its unit and those of all."""
+    """Return a row for each variable, with the error of the forecast in its unit and those of all."""
     head = ["variable", "forecast, in its unit", *learned.errors]
     rows = []
     for name, errors in learned.errors_of_variables.items():
@@ -187,12 +187,12 @@ def _trials_table(learned: Judged) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Text as a sentence of its own; names in it keep their letters."""
+    """Return text as a sentence of its own; names in it keep their letters."""
     return f"{text[0].upper()}{text[1:]}."
 
 
 def _number(error: float) -> str:
-    """Error of a run, or that its forecast is lost."""
+    """Return error of a run, or that its forecast is lost."""
     if np.isfinite(error):
         return f"{error:.2g}"
     return "lost"

@@ -20,7 +20,7 @@ def picture(learned: Judged) -> Figure:
 
 
 def run_of_forecasts(learned: Judged) -> xr.Dataset:
-    """Forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
+    """Return forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
     run = learned.run
     if learned.interpolated is not None:
         between = run["between"]

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Steps without the warnings of fits, of distances, and of forecasts that are lost."""
+    """Yield steps without the warnings of fits, of distances, and of forecasts that are lost."""
     with warnings.catch_warnings():
         for kind in (FitWarning, ExtrapolationWarning, DivergenceWarning):
             warnings.simplefilter("ignore", kind)
@@ -20,6 +20,6 @@ def quiet() -> Iterator[None]:
 
 
 def quietly(call: Callable[..., T], *arguments: object, **named: object) -> T:
-    """Result of such a step."""
+    """Return result of such a step."""
     with quiet():
         return call(*arguments, **named)

@@ -36,7 +36,7 @@ EXTRAPOLATED = 0.02
 
 
 def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
-    """Runs in romkit's schema, at three contexts or more."""
+    """Return runs in romkit's schema, at three contexts or more."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _in_schema(source, context)
@@ -61,7 +61,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
 
 
 def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
-    """Files, tables and datasets in romkit's schema, on the times that they have."""
+    """Return files, tables and datasets in romkit's schema, on the times that they have."""
     data = source
     names = context
     if isinstance(context, str):
@@ -82,21 +82,21 @@ def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Datase
 
 
 def _is_of_own_times(message: Warning) -> bool:
-    """Whether a warning says that runs have times of their own."""
+    """Tell whether a warning says that runs have times of their own."""
     beginning, _ = OWN_TIMES_SAID.split("{share")
     return isinstance(message, DataWarning) and str(message).startswith(beginning)
 
 
 def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:
-    """Whether data have romkit's variables and dimensions."""
+    """Tell whether data have romkit's variables and dimensions."""
     if not isinstance(data, xr.Dataset):
         return False
     return "state" in data and "component" in data.dims
 
 
 def _with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
-    """Data in which components that are missing at single times, while others are there, are those
-    of splines through their own samples.
+    """Return data in which components that are missing at single times, while others are there, are
+    those of splines through their own samples.
 
     A snapshot of which a part is missing is none for a law: half a percent of lost numbers would
     take an eighth of the snapshots of 24 components.
@@ -130,9 +130,9 @@ def _with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
 
 
 def _first_states(values: Array) -> Array:
-    """First states (C, n) by what errs least in the runs whose first sample is there: polynomials
-    through the samples (C, T, n) behind it, or the mean of the first states of the others; NaN for
-    components of which even that errs.
+    """Return first states (C, n) by what errs least in the runs whose first sample is there:
+    polynomials through the samples (C, T, n) behind it, or the mean of the first states of the
+    others; NaN for components of which even that errs.
     """
     first = np.ma.masked_invalid(values[:, 0])  # (C, n)
     number = (~np.ma.getmaskarray(first)).sum(0) - ~np.ma.getmaskarray(first)
@@ -155,7 +155,7 @@ def _first_states(values: Array) -> Array:
 
 
 def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
-    """Data from the first time on at which no run lacks a part of its state.
+    """Return data from the first time on at which no run lacks a part of its state.
 
     Forecasts begin there, and need it whole.
     """
@@ -179,7 +179,7 @@ def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
 
 
 def _with_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Data as they are, or resampled where most runs have times of their own."""
+    """Return data as they are, or resampled where most runs have times of their own."""
     times = data["time"].values.astype(float)
     known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
     intervals = [np.diff(times[row]) for row in known if row.sum() > 1]

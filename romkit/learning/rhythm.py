@@ -38,7 +38,7 @@ INPUTS = ("sin of the rhythm", "cos of the rhythm")
 
 
 def rhythm(data: xr.Dataset) -> float | None:
-    """Period with which all runs swing in step; None where they do not, or times are uneven."""
+    """Return period with which all runs swing in step; None where they do not, or times are uneven."""
     times = data["time"].values.astype(float)
     states = data["state"].values
     if len(times) <= FEWEST or not np.isfinite(states).all():
@@ -59,14 +59,16 @@ def rhythm(data: xr.Dataset) -> float | None:
 
 
 def _swings(states: Array) -> Array:
-    """States (C, T, n) of runs from their means, in deviations."""
+    """Return states (C, T, n) of runs from their means, in deviations."""
     swings = states - states.mean(1, keepdims=True)
     deviation = swings.std((0, 1))
     return swings / divisor(deviation)
 
 
 def _common_peak(swings: Array) -> int | None:
-    """Number of the frequency at which all runs (C, T, n) swing in step; None where there is none."""
+    """Return number of the frequency at which all runs (C, T, n) swing in step; None where there is
+    none.
+    """
     spectra = np.fft.rfft(swings, axis=1)  # (C, F, n)
     power = np.square(np.abs(spectra)).sum((0, 2))  # (F,)
     peak = int(np.argmax(power))
@@ -120,7 +122,7 @@ def warn_of_another(data: xr.Dataset, period: float) -> None:
 
 
 def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
-    """Data with a rhythm as their inputs, which begins with the first time.
+    """Return data with a rhythm as their inputs, which begins with the first time.
 
     Raises:
         InputError: data with inputs.
@@ -137,9 +139,9 @@ def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
 
 
 def drive(data: xr.Dataset, period: float, start: float, duration: float) -> tuple[Control, Array]:
-    """Inputs of a law of driven runs as a function of the time since a start, and the times of their
-    kinks: the straight lines between samples that `with_rhythm` gives, which the law was fitted and
-    judged with, continued at the mean interval.
+    """Return inputs of a law of driven runs as a function of the time since a start, and the times
+    of their kinks: the straight lines between samples that `with_rhythm` gives, which the law was
+    fitted and judged with, continued at the mean interval.
 
     Waves without these corners are another drive, of larger amplitude between coarse samples.
 
@@ -156,7 +158,8 @@ def drive(data: xr.Dataset, period: float, start: float, duration: float) -> tup
 
 
 def continued(times: Array, begin: float, end: float) -> Array:
-    """Those times (T,) that are needed to go from one to another, continued at their mean interval.
+    """Return those times (T,) that are needed to go from one to another, continued at their mean
+    interval.
 
     Raises:
         InputError: so many that a run has no end, or a begin at which they are no longer told apart.

@@ -106,7 +106,7 @@ def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def _settings(estimator: Estimator) -> dict[str, object]:
-    """Name and settings of a law."""
+    """Return name and settings of a law."""
     names = {kind: name for name, kind in LAWS.items()}
     law = names[type(estimator)]
     values = {field.name: getattr(estimator, field.name) for field in dataclasses.fields(estimator)}

@@ -9,13 +9,13 @@ from romkit.projections.frame import scale_groups
 
 
 def deviations(data: xr.Dataset) -> Array:
-    """Deviation (n,) of the components of data, shared as `shared` has it."""
+    """Return deviation (n,) of the components of data, shared as `shared` has it."""
     return shared(np.nanstd(data["state"].values.astype(float), axis=(0, 1)), data)
 
 
 def shared(deviation: Array, data: xr.Dataset) -> Array:
-    """Deviation (n,) of components, the root mean square of those of one unit, or without units of
-    one variable; 1 where all of these are constant.
+    """Return deviation (n,) of components, the root mean square of those of one unit, or without
+    units of one variable; 1 where all of these are constant.
 
     Components that hardly move, as the last coordinates in a basis or cells at a wall, then count
     as little as they matter.

@@ -38,8 +38,8 @@ class Shifted(NamedTuple):
 
 
 def shifted(forecast: Array, truth: Array) -> Shifted:
-    """Error of a forecast (T, n) without gaps whose pieces are shifted, each from the shift of the
-    piece before.
+    """Return error of a forecast (T, n) without gaps whose pieces are shifted, each from the shift
+    of the piece before.
     """
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
@@ -76,7 +76,7 @@ def shifted(forecast: Array, truth: Array) -> Shifted:
 
 
 def _time_scale(course: Array) -> float:
-    """Samples in which a course (T, n) moves by its deviation at its root mean square speed."""
+    """Return samples in which a course (T, n) moves by its deviation at its root mean square speed."""
     variance = course.var(0).sum()
     square_speed = np.square(np.gradient(course, axis=0)).sum(1).mean()
     if square_speed == 0:
@@ -85,8 +85,8 @@ def _time_scale(course: Array) -> float:
 
 
 def _square(course: object, truth: Array, begin: int, length: int, shift: float) -> float:
-    """Mean square distance of a piece from a course, a spline, that is shifted; NaN where nothing was
-    observed.
+    """Return mean square distance of a piece from a course, a spline, that is shifted; NaN where
+    nothing was observed.
     """
     # near an end of the run the truth is shifted the other way
     first = max(begin, int(np.ceil(-shift)))
@@ -99,8 +99,8 @@ def _square(course: object, truth: Array, begin: int, length: int, shift: float)
 
 
 def _minima(shifts: Array, squares: Array) -> tuple[Array, Array]:
-    """Places and values of the minima of mean squares over even shifts, by parabolas through three of
-    them; the least one, where there are no others.
+    """Return places and values of the minima of mean squares over even shifts, by parabolas through
+    three of them; the least one, where there are no others.
     """
     observed = np.isfinite(squares)
     shifts = shifts[observed]

@@ -17,7 +17,7 @@ Weights = Callable[[Tensor, Tensor], Tensor]
 
 
 def splines(contexts: Tensor, wanted: Tensor) -> Tensor:
-    """Weights (k, C) of runs in splines through them, as `interpolated_runs` has these."""
+    """Return weights (k, C) of runs in splines through them, as `interpolated_runs` has these."""
     single = torch.eye(len(contexts), dtype=torch.float64).unsqueeze(1)  # (C, 1, C)
     return interpolated_runs(single, contexts, wanted).squeeze(1)
 
@@ -41,7 +41,7 @@ class Regression:
         return bool(np.isinf(self.ridge))
 
     def __call__(self, contexts: Tensor, wanted: Tensor) -> Tensor:
-        """Weights (k, C) of runs at contexts (C, p) at wanted ones (k, p)."""
+        """Return weights (k, C) of runs at contexts (C, p) at wanted ones (k, p)."""
         runs, p = contexts.shape
         equal = torch.full((len(wanted), runs), 1 / runs, dtype=torch.float64)
         if self.is_mean:

@@ -40,7 +40,7 @@ NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 
 
 def printed(learned: Judged) -> str:
-    """The model in a few lines: its kind, errors, bars, repeats and advice."""
+    """Return the model in a few lines: its kind, errors, bars, repeats and advice."""
     kind = f"{coordinates(learned)}, {law(learned)}"
     if learned.interpolated is not None:
         kind = f"{way_between(learned)}; of_law() has {kind}"
@@ -63,12 +63,12 @@ def printed(learned: Judged) -> str:
 
 
 def _has_unit(learned: Judged) -> bool:
-    """Whether errors in a unit say more than those in deviations."""
+    """Tell whether errors in a unit say more than those in deviations."""
     return any(errors.units not in NO_UNIT for errors in learned.errors_of_variables.values())
 
 
 def held_out(learned: Judged) -> str:
-    """Number of training runs and of runs that judge the model, as text."""
+    """Return number of training runs and of runs that judge the model, as text."""
     judged_by = learned.test.sizes["trajectory"]
     number = learned.train.sizes["trajectory"]
     if learned.held_out:
@@ -77,7 +77,7 @@ def held_out(learned: Judged) -> str:
 
 
 def way_between(learned: Judged) -> str:
-    """Forecasts between runs, in words."""
+    """Return forecasts between runs, in words."""
     names = coordinates_in_words(learned.interpolated.coordinates)
     ridge = learned.interpolated.ridge
     if ridge is None and learned.interpolated.clocks is not None:
@@ -90,7 +90,7 @@ def way_between(learned: Judged) -> str:
 
 
 def coordinates(learned: Judged) -> str:
-    """Coordinates that the law moves, in words."""
+    """Return coordinates that the law moves, in words."""
     components = learned.train.sizes["component"]
     if _is_complete(learned):
         return f"all {components} components as they are"
@@ -98,7 +98,7 @@ def coordinates(learned: Judged) -> str:
 
 
 def _is_complete(learned: Judged) -> bool:
-    """Whether the law is one of the components themselves."""
+    """Tell whether the law is one of the components themselves."""
     return learned.projection.name == "identity"
 
 
@@ -126,7 +126,7 @@ def law(learned: Judged) -> str:
 
 
 def choice(learned: Judged) -> str:
-    """Number of candidates, with the next best one, as text."""
+    """Return number of candidates, with the next best one, as text."""
     rows = learned.law.report
     (taken,) = [row for row in rows if row["chosen"]]
     others = [row for row in rows if not row["chosen"] and row["folds"] == taken["folds"]]
@@ -138,7 +138,7 @@ def choice(learned: Judged) -> str:
 
 
 def error(learned: Judged) -> str:
-    """The headline, beside the errors of forecasts that need no model and of the projection."""
+    """Return the headline, beside the errors of forecasts that need no model and of the projection."""
     values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
     shifted = values["nearest run, shifted"]
     if is_not_shifted(learned):
@@ -155,19 +155,19 @@ def error(learned: Judged) -> str:
 
 
 def is_not_shifted(learned: Judged) -> bool:
-    """Whether the nearest run is nowhere better when it is shifted to the first state."""
+    """Tell whether the nearest run is nowhere better when it is shifted to the first state."""
     errors = learned.errors
     return bool(np.array_equal(errors["nearest run"], errors["nearest run, shifted"]))
 
 
 def title(learned: Judged) -> str:
-    """Title of a picture of left-out runs."""
+    """Return title of a picture of left-out runs."""
     nearest = learned.mean_errors["nearest run"]
     return f"{HEADLINE}: {headline(learned)} (nearest run {nearest:.2g})"
 
 
 def headline(learned: Judged) -> str:
-    """Error at contexts that were not seen, and how many of the left-out runs are lost."""
+    """Return error at contexts that were not seen, and how many of the left-out runs are lost."""
     errors = learned.errors["forecast"]
     runs = len(errors)
     lost = int((~np.isfinite(errors)).sum())
@@ -217,7 +217,7 @@ def _width(learned: Judged) -> str:
 
 
 def _lost(bars: Bars) -> str:
-    """Number of forecasts that bars leave out."""
+    """Return number of forecasts that bars leave out."""
     if bars.lost == 0:
         return ""
     further = "one further forecast is" if bars.lost == 1 else f"{bars.lost} further forecasts are"
@@ -252,7 +252,7 @@ def repeats(learned: Judged) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text whose numbers have as many digits as one reads."""
+    """Return text whose numbers have as many digits as one reads."""
     return NUMBER.sub(_short, text)
 
 

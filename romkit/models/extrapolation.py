@@ -64,7 +64,9 @@ def with_extrapolation(
 
 
 def _beyond_range(contexts: Tensor, frame: Frame) -> Tensor:
-    """Distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of it."""
+    """Return distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of
+    it.
+    """
     # A parameter with one training value has no width: its distance counts from that value.
     half_width = torch.tensor([float(name not in frame.fixed) for name in frame.context_names])
     shift, scale = frame.context_shift.double(), frame.context_scale.double()
@@ -165,7 +167,7 @@ def _context_in_words(beyond: Tensor, frame: Frame) -> list[str]:
 
 
 def _hull_in_words(beyond: Tensor, way: Tensor, frame: Frame) -> list[str]:
-    """Parameters whose values are each within the range, but not together."""
+    """Return parameters whose values are each within the range, but not together."""
     within = (beyond == 0).all(-1)
     apart = way[within]  # (N, p)
     if len(apart) == 0:
@@ -197,5 +199,5 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
 
 
 def _any_along(flags: xr.DataArray, dim: str) -> xr.DataArray:
-    """Whether any flag is set, for each entry along a dimension."""
+    """Tell whether any flag is set, for each entry along a dimension."""
     return flags.any([name for name in flags.dims if name != dim])

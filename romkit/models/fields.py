@@ -51,7 +51,7 @@ class FullModel:
         return self.system.solver_at(c)
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor | None:
-        """States (B, n) of the full model behind a basis; None without a basis."""
+        """Return states (B, n) of the full model behind a basis; None without a basis."""
         basis = self.system.basis
         if basis is None:
             return None
@@ -67,7 +67,7 @@ class FullModel:
         return start.double().numpy()
 
     def typical(self, c: Tensor) -> Array:
-        """A state (d,) of the size that the system has."""
+        """Return a state (d,) of the size that the system has."""
         initial = self.system.initial_state(c, None)
         if not isinstance(initial, tuple):
             initial = (tensors.tensor("initial_state", initial),)
@@ -115,7 +115,7 @@ class LatentModel:
         """None: any solver will do."""
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor:
-        """States (B, n) of the full model, or of its image in a basis."""
+        """Return states (B, n) of the full model, or of its image in a basis."""
         parts = self.reduced.at_constant(c).decode(w)
         return torch.cat(parts, -1)
 
@@ -157,7 +157,7 @@ Model = FullModel | LatentModel
 def model_of(
     source: System | Projection, dynamics: Dynamics | None, system: System | None
 ) -> Model:
-    """Model of a source: a system, or a projection with its dynamics.
+    """Return model of a source: a system, or a projection with its dynamics.
 
     Raises:
         InputError: dynamics or a system beside a system; dynamics without a field.

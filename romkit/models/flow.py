@@ -69,7 +69,7 @@ class Flow:
         return vars(self) | {"_recorded": {}}
 
     def __call__(self, w: Tensor, c: Tensor, times: Tensor, speed: Tensor | None = None) -> Tensor:
-        """States (M, T, d), NaN from a divergence on.
+        """Return states (M, T, d), NaN from a divergence on.
 
         Args:
             w: (M, d) at `times[0]`.
@@ -116,7 +116,7 @@ class Flow:
         return default_solver()
 
     def _family(self, parameters: Tensor) -> Field:
-        """The field at contexts and speeds (M, p + 1)."""
+        """Return the field at contexts and speeds (M, p + 1)."""
         c = parameters[:, :-1]
         speed = parameters[:, -1:]
         rate = self._field_of(c)

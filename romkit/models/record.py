@@ -27,7 +27,7 @@ def labelled(
     solution: Solution,
     decoded: Sequence[Array | da.Array],
 ) -> xr.Dataset:
-    """A run as `romkit.follow` returns it, without its distances from the training data.
+    """Return a run as `romkit.follow` returns it, without its distances from the training data.
 
     Args:
         projection: gives names and units.
@@ -66,7 +66,7 @@ def _variables(
 
 
 def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
-    """Coordinates of a run: its times and contexts, and components with their deviations."""
+    """Return coordinates of a run: its times and contexts, and components with their deviations."""
     time_attrs = {"long_name": "time", "units": frame.units.time}
     std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
     coords: dict[str, object] = {
@@ -84,7 +84,7 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
 
 
 def counted_from_start(run: xr.Dataset) -> xr.Dataset:
-    """A run whose times are those since its first state, and not since the date of the data."""
+    """Return a run whose times are those since its first state, and not since the date of the data."""
     time = run["time"]
     about = time.attrs | {"units": without_origin(unit_of(time))}
     return run.assign_coords(time=("time", time.values, about))
@@ -95,7 +95,7 @@ def _units(frame: Frame) -> str:
 
 
 def _flags() -> dict[str, object]:
-    """The status as CF conventions describe flags."""
+    """Return the status as CF conventions describe flags."""
     return {
         "units": "1",
         "long_name": "status of the reduced model",
@@ -124,8 +124,8 @@ def provenance(
 def decoded_in_chunks(
     P: Operator, problem: Problem, states: Tensor, chunks: Sequence[tuple[int, ...]]
 ) -> list[da.Array]:
-    """Parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T, made
-    when they are computed.
+    """Return parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T,
+    made when they are computed.
     """
     kind = type(problem)
     seeds = states.shape[:-3]
@@ -138,5 +138,5 @@ def decoded_in_chunks(
 
 
 def _decoded(P: Operator, w: Array, kind: type[Problem], part: int) -> Array:
-    """A part of the full state, 0 or 1, of latent states (..., order · m)."""
+    """Return a part of the full state, 0 or 1, of latent states (..., order · m)."""
     return kind(None).decode(P, torch.from_numpy(w))[part].numpy()

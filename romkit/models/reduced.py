@@ -64,7 +64,7 @@ class ReducedModel:
         system: System | None = None,
         device: torch.device | None = None,
     ) -> "ReducedModel":
-        """Model of what a user gave to `romkit.follow`.
+        """Return model of what a user gave to `romkit.follow`.
 
         Raises:
             InputError: dynamics that do not fit the projection.
@@ -78,11 +78,11 @@ class ReducedModel:
         return cls(in_double(projection), dynamics, system, device)
 
     def at(self, contexts: Contexts, control: Control | None = None) -> "AtContexts":
-        """The model at contexts of trajectories, and with inputs of a law that has some."""
+        """Return the model at contexts of trajectories, and with inputs of a law that has some."""
         return AtContexts(self, contexts, control)
 
     def at_constant(self, c: Tensor) -> "AtContexts":
-        """The model at contexts (C, p) that stay."""
+        """Return the model at contexts (C, p) that stay."""
         return AtContexts(self, constant(c))
 
     @property
@@ -209,7 +209,7 @@ class AtContexts:
     # -- states ------------------------------------------------------------------------------------
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
-        """A projection at contexts (C, p) or (C, T, p)."""
+        """Return a projection at contexts (C, p) or (C, T, p)."""
         if projection.seeds is not None:
             contexts = contexts.unsqueeze(0)  # for all seeds
         return projection.operator(contexts)
@@ -221,7 +221,7 @@ class AtContexts:
         return self.operator(self.model.placed, contexts)
 
     def encode(self, parts: Parts) -> Tensor:
-        """Encoded states (..., order · m) of full ones."""
+        """Return encoded states (..., order · m) of full ones."""
         return self.problem.encode(self.full, parts)
 
     def decode(self, w: Tensor) -> Parts:
@@ -285,8 +285,8 @@ class AtContexts:
         return with_extrapolation(run, projection.frame, over_time, self._distance(times))
 
     def _distance(self, times: Tensor) -> TensorMap | None:
-        """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where
-        these end; None where the field is of the whole full model.
+        """Return distance (..., T) of latent states (..., T, m) from the samples of their field, 1
+        where these end; None where the field is of the whole full model.
         """
         model = self.model
         if model.dynamics.domain is not None:
@@ -311,7 +311,7 @@ class AtContexts:
 
 
 def constant(c: Tensor) -> Contexts:
-    """Contexts (C, p) that stay."""
+    """Return contexts (C, p) that stay."""
     # not by `Contexts.of`: filters and page call this at each observation and move of a slider
     return Contexts._make((c, c, None, (), None))
 
@@ -350,7 +350,7 @@ def _dynamics_of(report: dict[str, object]) -> LatentDynamics:
 def _looked_at(
     dynamics: LatentDynamics, system: System | None, basis: Basis | None
 ) -> System | None:
-    """The system in the form that dynamics look at: in the coordinates of a basis, if it has
+    """Return the system in the form that dynamics look at: in the coordinates of a basis, if it has
     polynomial terms.
     """
     if basis is None or system is None:
@@ -373,8 +373,8 @@ def _image(system: System, basis: Basis) -> System:
 
 
 def _is_immutable(system: System) -> bool:
-    """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal
-    tensors.
+    """Tell whether a system is a frozen dataclass of numbers and text, so that an equal system has
+    equal tensors.
     """
     # of the class itself: a subclass of a frozen dataclass may have attributes that change
     parameters = vars(type(system)).get("__dataclass_params__")

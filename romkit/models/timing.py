@@ -112,8 +112,8 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
 
 
 def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple[Array, Array]:
-    """Contexts (C, p) of the data, and ratios (C,) of the true to the reduced speed there, NaN
-    where that is not known.
+    """Return contexts (C, p) of the data, and ratios (C,) of the true to the reduced speed there,
+    NaN where that is not known.
     """
     dynamics = replace(trained_dynamics(projection), speed=None)
     model = ReducedModel.of(projection, dynamics, system)
@@ -168,7 +168,9 @@ def _check_autonomous(at: AtContexts, times: Tensor) -> None:
 
 
 def _period(times: Tensor, z: Array) -> float:
-    """Mean time between returns to the start of latents (T, m); infinite where they are too few."""
+    """Return mean time between returns to the start of latents (T, m); infinite where they are too
+    few.
+    """
     if not np.isfinite(z).all():
         return np.inf
     spread = z.std(axis=0).clip(1e-12)

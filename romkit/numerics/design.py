@@ -42,12 +42,12 @@ class Design:
         return terms < rows and int(torch.linalg.matrix_rank(self.columns)) == terms
 
     def coefficients(self, values: Tensor) -> Tensor:
-        """Coefficients (K, ...) of values (C, ...)."""
+        """Return coefficients (K, ...) of values (C, ...)."""
         return torch.einsum("kc,c...->k...", self.inverse, values)
 
     def residuals_left_out(self, values: Tensor, groups: Sequence[Tensor | Array]) -> Tensor:
-        """Residuals (C, ...) of values (C, ...) at the rows of each group, of a fit without these;
-        zero at rows in no group.
+        """Return residuals (C, ...) of values (C, ...) at the rows of each group, of a fit without
+        these; zero at rows in no group.
 
         They follow from the residuals r of the fit to all by (I - H)⁻¹ r, of the group's part of the
         hat matrix H. A group that alone determines a coefficient has none: infinite ones.

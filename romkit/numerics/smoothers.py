@@ -64,7 +64,7 @@ class Polynomial:
         return Design(columns, penalty)
 
     def _columns(self, contexts: Tensor, wanted: Tensor) -> Tensor:
-        """Powers (k, K) at wanted contexts, about the mean of those of the runs."""
+        """Return powers (k, K) at wanted contexts, about the mean of those of the runs."""
         around = (wanted - contexts.mean(0)).double()
         return Monomials(contexts.shape[1], self.degree)(around)
 
@@ -224,14 +224,16 @@ def chosen(
 
 
 def _kept(number: int, left_out: Tensor) -> Tensor:
-    """Rows of all runs but some."""
+    """Return rows of all runs but some."""
     is_kept = torch.ones(number, dtype=torch.bool)
     is_kept[left_out] = False
     return is_kept.nonzero().squeeze(-1)
 
 
 def _distances(contexts: Tensor, others: Tensor) -> Tensor:
-    """Distances (k, C), exactly zero of equal contexts, as products of matrices would not have it."""
+    """Return distances (k, C), exactly zero of equal contexts, as products of matrices would not
+    have it.
+    """
     return torch.cdist(
         contexts.double(), others.double(), compute_mode="donot_use_mm_for_euclid_dist"
     )

@@ -95,7 +95,7 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
 
 
 def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) -> tuple[Height, str]:
-    """The quantity on the vertical axis, and its name."""
+    """Return the quantity on the vertical axis, and its name."""
     if kind == "orbits":
         return _period, "period"
     has_full_state = any("decoded" in branch for branch in branches)
@@ -153,7 +153,7 @@ def _draw_stability(
 
 
 def _piece(values: Array, rows: Array) -> Array:
-    """Values of some rows of a branch, NaN elsewhere.
+    """Return values of some rows of a branch, NaN elsewhere.
 
     A piece ends at the first point of the next one, so that no gap is seen.
     """

@@ -56,8 +56,8 @@ def _time_unit(run: xr.Dataset) -> str:
 
 
 def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -> int:
-    """Number of samples of a readable stretch; all samples where two such stretches cover most of
-    the run.
+    """Return number of samples of a readable stretch; all samples where two such stretches cover
+    most of the run.
 
     `periods`: periods of the dominant oscillation in a stretch of time: more of them blur into
     a texture.
@@ -88,7 +88,7 @@ def _median_cycles(truth: Array) -> float:
 
 
 def _rounded_up(length: float) -> float:
-    """The next larger length whose stretch begins and ends at round numbers."""
+    """Return the next larger length whose stretch begins and ends at round numbers."""
     if length <= 0:
         return 1.0
     decade = 10.0 ** np.floor(np.log10(length))

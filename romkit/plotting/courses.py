@@ -43,7 +43,7 @@ def plot_courses(data: xr.Dataset) -> Figure:
 
 
 def omitted(trajectories: int, components: int, drawn: int) -> str:
-    """Runs and components that a figure leaves out, in words; empty where it shows all."""
+    """Return runs and components that a figure leaves out, in words; empty where it shows all."""
     words = []
     if trajectories > style.MAX_COLUMNS:
         words.append(f"the first {style.MAX_COLUMNS} of {trajectories} runs")

@@ -30,8 +30,8 @@ INNER = ("latent", "control", "lower", "upper", "spread")
 @validated
 @style.plain_names
 def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
-    """Variables of one dimension against time, on their own coordinates: a row for each, a column
-    for a trajectory.
+    """Return variables of one dimension against time, on their own coordinates: a row for each, a
+    column for a trajectory.
 
     Args:
         data: in romkit's schema, a forecast, or a rollout; at most four trajectories are shown.
@@ -84,7 +84,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
 
 
 def _context(run: xr.Dataset, *, most_parameters: int = 3) -> str:
-    """The first constant parameters of one trajectory; more do not fit above a panel.
+    """Return the first constant parameters of one trajectory; more do not fit above a panel.
 
     `most_parameters`: largest number of parameters in the title of a panel.
     """
@@ -101,7 +101,8 @@ def _context(run: xr.Dataset, *, most_parameters: int = 3) -> str:
 def plot_frames(
     data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4
 ) -> Figure:
-    """Variables of two dimensions at some times: a row for each variable, a column for a time.
+    """Return variables of two dimensions at some times: a row for each variable, a column for a
+    time.
 
     Args:
         data: in romkit's schema, a forecast, or a rollout.
@@ -160,8 +161,8 @@ def animate(
     frames: Count = 100,
     per_second: Count = 20,
 ) -> FuncAnimation:
-    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as
-    of `plot_frames`.
+    """Return variables of two dimensions side by side as an animation, for `save_animation`;
+    arguments as of `plot_frames`.
 
     Raises:
         InputError: no variable has two dimensions beside time.
@@ -262,7 +263,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 
 
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
-    """Variables with this many dimensions of space, for each trajectory."""
+    """Return variables with this many dimensions of space, for each trajectory."""
     variables = style.members(unstacked(data)).isel(seed=0, drop=True)
     variables = _with_bars(variables)
     if variable is not None:
@@ -278,7 +279,7 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
 
 
 def _with_bars(variables: xr.Dataset) -> xr.Dataset:
-    """Variables of a forecast, with half the width of the interval of each that has one."""
+    """Return variables of a forecast, with half the width of the interval of each that has one."""
     bars = {}
     for name, values in variables.data_vars.items():
         lower = variables.get(f"lower_{name}")
@@ -291,7 +292,7 @@ def _with_bars(variables: xr.Dataset) -> xr.Dataset:
 
 
 def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
-    """Names of the variables over time and this many dimensions of space."""
+    """Return names of the variables over time and this many dimensions of space."""
     fitting = []
     others = []
     for name, values in variables.data_vars.items():
@@ -313,7 +314,9 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
 def _one(
     data: xr.Dataset, variable: str | None, trajectory: int, frames: int
 ) -> tuple[xr.Dataset, Array]:
-    """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
+    """Return variables with two dimensions of space of one trajectory, and numbers of evenly spread
+    times.
+    """
     shown = _shown(data, variable, 2)
     count = shown.sizes["trajectory"]
     number = checks.index("trajectory", trajectory, count)
@@ -322,7 +325,9 @@ def _one(
 
 
 def _which(data: xr.Dataset, variable: str | None, trajectory: int) -> str:
-    """The context of a trajectory that is shown, and the number of all; empty where it is alone."""
+    """Return the context of a trajectory that is shown, and the number of all; empty where it is
+    alone.
+    """
     runs = _shown(data, variable, 2)
     count = runs.sizes["trajectory"]
     if count == 1:
@@ -349,7 +354,7 @@ def _draw(
 
 
 def _whose(name: str, data: xr.Dataset) -> str:
-    """Name of a variable; of a rollout, whether it is of the truth or of the reduced model."""
+    """Return name of a variable; of a rollout, whether it is of the truth or of the reduced model."""
     kind, _, variable = name.partition("_")
     models = {"rom": "reduced model", "projected": "projection"}
     if "truth" not in data:

@@ -31,7 +31,8 @@ def plot_forecast(
     *,
     components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
-    """Forecast over time, with its interval where it has one, beside the truth as a dotted line.
+    """Return forecast over time, with its interval where it has one, beside the truth as a dotted
+    line.
 
     Args:
         band: result of `Ensemble.forecast`, `Ensemble.follow` or `romkit.forecast`, or a forecast of
@@ -94,7 +95,7 @@ def plot_forecast(
 
 
 def _is_hidden(runs: xr.Dataset, chosen: Sequence[int], *, thin: float = 0.05) -> bool:
-    """Whether a line hides the interval of a component that is drawn, most of the time.
+    """Tell whether a line hides the interval of a component that is drawn, most of the time.
 
     `thin`: width of an interval, in the range of the forecast, below which a line hides most of
     it.
@@ -176,7 +177,7 @@ def _checked_truth(
 
 
 def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:
-    """Numbers of the components to draw."""
+    """Return numbers of the components to draw."""
     if components is not None:
         return [names.index(known_name("components", name, names)) for name in components]
     chosen = telling_components(runs, style.MAX_CURVES)

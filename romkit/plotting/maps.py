@@ -25,7 +25,7 @@ class Plane(NamedTuple):
 
 
 def planes(run: xr.Dataset) -> list[Plane]:
-    """Variables over a plane of one trajectory of a run; an empty list where it has none."""
+    """Return variables over a plane of one trajectory of a run; an empty list where it has none."""
     variables = unstacked(run)
     pairs = []
     for name, truth in variables.data_vars.items():
@@ -41,7 +41,7 @@ def planes(run: xr.Dataset) -> list[Plane]:
 
 
 def draw_maps(run: xr.Dataset, seed: int, *, most_variables: int = 2) -> tuple[Figure, Axes, int]:
-    """Maps of the first trajectory at some times, with the error over time below.
+    """Return maps of the first trajectory at some times, with the error over time below.
 
     `most_variables`: largest number of variables in one figure; each takes three rows.
 

@@ -30,7 +30,7 @@ OPPOSITE = {"°N": "°S", "°E": "°W"}
 
 
 def telling_components(data: xr.Dataset, number: int) -> Array:
-    """Numbers of the components that say most about the others, in the order of the state.
+    """Return numbers of the components that say most about the others, in the order of the state.
 
     A pivoted QR decomposition of the leading modes takes them one after the other, each the one that
     those before it determine worst. Variables are scaled to one size, so that units do not decide.
@@ -77,7 +77,7 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
 
 
 def _moving(anomalies: Array, *, moves: float = 0.1) -> Array:
-    """Numbers of the components that move; of all, where none does.
+    """Return numbers of the components that move; of all, where none does.
 
     `moves`: deviation of a component, in the largest of all, from which on it moves: others
     show noise.
@@ -120,7 +120,7 @@ def _with_each_variable(
 
 
 def place(data: xr.Dataset, component: int) -> str:
-    """Name of a component by its variable and coordinates, "u at x = 0.5 m, y = 2 m"."""
+    """Return name of a component by its variable and coordinates, "u at x = 0.5 m, y = 2 m"."""
     layout = layout_of(data)
     name = str(data["component"].values[component])
     if layout.is_plain:
@@ -152,13 +152,13 @@ def quantity(data: xr.Dataset, component: int, *, line: int = 16) -> str:
 
 
 def unit_of_place(attrs: Mapping[str, object]) -> str:
-    """Unit of a coordinate, as on a map."""
+    """Return unit of a coordinate, as on a map."""
     unit = str(attrs.get("units", ""))
     return DEGREES.get(unit, unit)
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
-    """Coordinates of one component of a variable; "" where they are no numbers."""
+    """Return coordinates of one component of a variable; "" where they are no numbers."""
     cell = variable.cells[number]
     indices = np.unravel_index(cell, variable.shape)
     words = []

@@ -63,7 +63,8 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
 def plot_phase(
     data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time"
 ) -> Figure:
-    """A phase plane: one component of the state against another, a curve for each trajectory.
+    """Return a phase plane: one component of the state against another, a curve for each
+    trajectory.
 
     Args:
         data: in romkit's schema, a forecast, or a rollout.
@@ -132,7 +133,7 @@ def _portraits(
 
 
 def _colour_in_full(values: xr.DataArray, colour: str) -> str:
-    """The name of a coordinate of numbers.
+    """Return the name of a coordinate of numbers.
 
     Raises:
         InputError: none has this name.
@@ -146,7 +147,9 @@ def _colour_in_full(values: xr.DataArray, colour: str) -> str:
 
 
 def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]:
-    """Curves (C, T, k), one for each trajectory and seed, and the quantity of their colour (C, T)."""
+    """Return curves (C, T, k), one for each trajectory and seed, and the quantity of their colour
+    (C, T).
+    """
     lead = [dim for dim in values.dims if dim not in (time, "axis")]
     lines = values.transpose(*lead, time, "axis").values  # (..., T, k)
     T, k = lines.shape[-2:]

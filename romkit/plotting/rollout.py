@@ -69,7 +69,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
 
 
 def _planar(run: xr.Dataset, seed: int) -> Figure:
-    """Figure of a run over a plane."""
+    """Return figure of a run over a plane."""
     figure, error, omitted = maps.draw_maps(run, seed)
     _add_legend(figure, error)
     shown = run.isel(trajectory=[0])
@@ -85,7 +85,7 @@ def _planar(run: xr.Dataset, seed: int) -> Figure:
 
 
 def _against_time(run: xr.Dataset, seed: int) -> Figure:
-    """Figure of a run whose states stand against time, as stripes or as curves."""
+    """Return figure of a run whose states stand against time, as stripes or as curves."""
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = columns_of(shown)
     across = len(columns)
@@ -123,8 +123,8 @@ def _add_legend(figure: Figure, *panels: Axes) -> None:
 
 
 def headline(run: xr.Dataset) -> str:
-    """System, shared context, method, sizes and dynamics of a run, on one line; or what made the
-    forecast in place of a reduced model, where an attribute `forecast_by` says so.
+    """Return system, shared context, method, sizes and dynamics of a run, on one line; or what made
+    the forecast in place of a reduced model, where an attribute `forecast_by` says so.
     """
     method = run.attrs.get("projection", "?")
     dynamics = run.attrs.get("dynamics", "?")
@@ -176,7 +176,7 @@ def _draw_curves(figure: Figure, panels: Array, run: xr.Dataset, columns: list[C
 
 
 def _worst_components(run: xr.Dataset, number: int) -> list[int]:
-    """Numbers of the components with the largest relative error, in the order of the state."""
+    """Return numbers of the components with the largest relative error, in the order of the state."""
     difference = run["rom"] - run["truth"]
     error = difference.std(("trajectory", "time"))
     deviation = run["truth"].std(("trajectory", "time"))

@@ -22,7 +22,7 @@ def median_seed(run: xr.Dataset) -> int:
 
 
 def error_limits(run: xr.Dataset) -> tuple[float, float]:
-    """Ends of the logarithmic axis that all error panels of a figure share."""
+    """Return ends of the logarithmic axis that all error panels of a figure share."""
     errors = [run[name].values.ravel() for name in ERRORS]
     values = np.concatenate(errors)
     finite = values[np.isfinite(values)]

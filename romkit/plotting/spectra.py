@@ -76,7 +76,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
 
 
 def _checked_step(run: xr.Dataset) -> float:
-    """Interval of evenly spaced times."""
+    """Return interval of evenly spaced times."""
     step = even_step(run["time"].values)
     if step is not None:
         return step

@@ -48,14 +48,14 @@ class Field(NamedTuple):
 
 
 def is_field(run: xr.Dataset) -> bool:
-    """Whether the state of a run is shown as a field."""
+    """Tell whether the state of a run is shown as a field."""
     if run.sizes["component"] < FIELD_SIZE:
         return False
     return run["truth"].attrs.get("units") != "mixed"
 
 
 def fields_of(run: xr.Dataset) -> list[Field]:
-    """Each variable, where every one is a field; the state as a whole elsewhere."""
+    """Return each variable, where every one is a field; the state as a whole elsewhere."""
     layout = layout_of(run)
     too_many = len(layout.variables) > style.MAX_CURVES
     smallest = min(variable.size for variable in layout.variables)
@@ -118,7 +118,7 @@ def _draw_field(
 
 
 def _stretches(values: xr.DataArray, columns: list[Column]) -> list[Array]:
-    """Values (T, n) of each column."""
+    """Return values (T, n) of each column."""
     everything = values.values  # (C, T, n)
     stretches = []
     for column in columns:
@@ -128,7 +128,7 @@ def _stretches(values: xr.DataArray, columns: list[Column]) -> list[Array]:
 
 
 def _flat(stretches: list[Array]) -> Array:
-    """Values of all columns, one behind the other."""
+    """Return values of all columns, one behind the other."""
     flat = [values.ravel() for values in stretches]
     return np.concatenate(flat)
 

@@ -62,8 +62,8 @@ def style() -> object:
 
 
 def plain_names(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """A function of a figure whose names and units are drawn as they are: two dollars in a name of the
-    data are no formula.
+    """Return a function of a figure whose names and units are drawn as they are: two dollars in a
+    name of the data are no formula.
     """
 
     @functools.wraps(draw)
@@ -90,7 +90,7 @@ def show_plain(figure: Figure) -> None:
 def panels(
     rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
 ) -> tuple[Any, ...]:
-    """Figure with a grid (rows, columns) of panels, each of this size in inches."""
+    """Return figure with a grid (rows, columns) of panels, each of this size in inches."""
     full_width = max(3.4, width * columns)
     full_height = max(2.4, height * rows + 0.3)
     figure = Figure(figsize=(full_width, full_height), layout="constrained", dpi=200)
@@ -125,7 +125,7 @@ def colours(values: Array) -> matplotlib.cm.ScalarMappable:
 
 
 def _with_width(low: float, high: float) -> tuple[float, float]:
-    """Ends of a scale, which has some room beside a single value."""
+    """Return ends of a scale, which has some room beside a single value."""
     if low != high:
         return low, high
     room = 0.05 * abs(low)
@@ -135,7 +135,7 @@ def _with_width(low: float, high: float) -> tuple[float, float]:
 
 
 def limits(values: Array) -> tuple[float, float]:
-    """Smallest and largest finite value; zeros where there is none."""
+    """Return smallest and largest finite value; zeros where there is none."""
     finite = values[np.isfinite(values)]
     if len(finite) == 0:
         return 0.0, 0.0
@@ -154,8 +154,8 @@ class Look(NamedTuple):
 
 
 def looks(name: str, truth: Array, difference: Array) -> tuple[Look, Look, Look]:
-    """Looks of the truth, which has this name, of the reduced model in the same colours, and of the
-    difference of both.
+    """Return looks of the truth, which has this name, of the reduced model in the same colours, and
+    of the difference of both.
     """
     states = limits(truth)
     largest = _error_limit(difference, states)
@@ -168,7 +168,7 @@ def looks(name: str, truth: Array, difference: Array) -> tuple[Look, Look, Look]
 
 
 def _error_limit(difference: Array, states: tuple[float, float]) -> float:
-    """Largest error on a scale around zero; not zero.
+    """Return largest error on a scale around zero; not zero.
 
     A model that is lost must not bleach the differences of other times and contexts, so that the
     scale is no wider than that of the states.
@@ -209,13 +209,13 @@ def _edges(places: Array) -> Array:
 
 
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
-    """Unit of a variable, put into `pattern`; nothing where it has none."""
+    """Return unit of a variable, put into `pattern`; nothing where it has none."""
     name = variable.attrs.get("units", "")
     return display.with_unit(name, pattern)
 
 
 def label(variable: xr.DataArray) -> str:
-    """Name and unit of a coordinate or variable."""
+    """Return name and unit of a coordinate or variable."""
     return f"{variable.name}{unit(variable)}"
 
 
@@ -233,20 +233,20 @@ def clock(data: xr.Dataset, sample: int) -> str:
 
 
 def spread(data: xr.Dataset, number: int) -> Array:
-    """Numbers of samples, evenly spread from the first to the last."""
+    """Return numbers of samples, evenly spread from the first to the last."""
     last = data.sizes["time"] - 1
     samples = np.linspace(0, last, number)
     return samples.round().astype(int)
 
 
 def space(values: xr.DataArray) -> list[str]:
-    """Dimensions of space of a variable."""
+    """Return dimensions of space of a variable."""
     dims = [str(dim) for dim in values.dims]
     return [dim for dim in dims if dim not in NO_SPACE]
 
 
 def places(values: xr.DataArray, dim: str) -> Array:
-    """Coordinates along a dimension, or numbers of points where they are no numbers."""
+    """Return coordinates along a dimension, or numbers of points where they are no numbers."""
     coordinate = values[dim].values
     if coordinate.dtype.kind in "iuf":
         return coordinate
@@ -254,7 +254,7 @@ def places(values: xr.DataArray, dim: str) -> Array:
 
 
 def truth(run: xr.Dataset) -> str:
-    """Name of the truth in a rollout: the full model, or data."""
+    """Return name of the truth in a rollout: the full model, or data."""
     return run["truth"].attrs.get("long_name", "full model")
 
 

@@ -15,8 +15,8 @@ from romkit.projections import Projection
 @validated
 @style.plain_names
 def plot_training(model: Projection) -> Figure:
-    """Losses after each epoch, on the training data and, where some were held out, on those; the
-    epoch that was kept.
+    """Return losses after each epoch, on the training data and, where some were held out, on those;
+    the epoch that was kept.
 
     Args:
         model: a trained projection; each seed of a stack is a line.

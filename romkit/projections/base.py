@@ -23,7 +23,7 @@ from romkit.projections.operator import Operator
 
 
 def _training(report: Mapping[str, object]) -> dict[str, str]:
-    """Facts about the training of one seed, from its report."""
+    """Return facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
     seconds = report.get("seconds", 0.0)
     device = report.get("device", "an unknown device")
@@ -44,7 +44,7 @@ def _training(report: Mapping[str, object]) -> dict[str, str]:
 
 
 def _ranges(frame: Frame) -> list[str]:
-    """Name, training range and unit of each parameter of the context."""
+    """Return name, training range and unit of each parameter of the context."""
     low = (frame.context_shift - frame.context_scale).tolist()
     high = (frame.context_shift + frame.context_scale).tolist()
     texts = []
@@ -122,14 +122,14 @@ class Projection(Display, nn.Module):
         return count
 
     def of_coordinates(self) -> "Projection":
-        """The projection of coordinates in the basis; the projection itself without one."""
+        """Return the projection of coordinates in the basis; the projection itself without one."""
         if self.basis is None:
             return self
         return self.in_frame(self.frame.of_coordinates())
 
     def in_frame(self, frame: Frame) -> "Projection":
-        """A copy with another frame of as many coordinates: of full states behind a basis, or of the
-        coordinates in it.
+        """Return a copy with another frame of as many coordinates: of full states behind a basis,
+        or of the coordinates in it.
         """
         moved = copy.deepcopy(self)
         moved.frame = frame
@@ -137,12 +137,14 @@ class Projection(Display, nn.Module):
 
     @classmethod
     def with_sizes(cls, **sizes: object) -> functools.partial:
-        """The method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24, 36))`."""
+        """Return the method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24,
+        36))`.
+        """
         return functools.partial(cls, **sizes)
 
     @classmethod
     def default_layers(cls, latent_dim: int, n: int, widest: int = 128) -> tuple[int, ...]:
-        """Sizes (m, ..., n) of layers where only the latent dimension is given.
+        """Return sizes (m, ..., n) of layers where only the latent dimension is given.
 
         The middle one does not grow with n beyond `widest`, so neither does the work per component.
         """
@@ -152,25 +154,25 @@ class Projection(Display, nn.Module):
 
     @abc.abstractmethod
     def at(self, c: Tensor) -> EncoderDecoder:
-        """The maps at a context c (..., p) in normalised coordinates."""
+        """Return the maps at a context c (..., p) in normalised coordinates."""
 
     def penalty(self, maps: EncoderDecoder) -> Tensor:
-        """A term that training adds to the loss (one value per seed) for maps from `at`: zero
-        unless needed.
+        """Return a term that training adds to the loss (one value per seed) for maps from `at`:
+        zero unless needed.
         """
         return torch.zeros(())
 
     def initialise(self, y: Tensor, c: Tensor) -> Mapping[str, object] | None:
-        """Hook: called once before training with snapshots y (N, n) and their contexts c (N, p), both
-        normalised, those of a trajectory one after the other.
+        """Return hook: called once before training with snapshots y (N, n) and their contexts c (N,
+        p), both normalised, those of a trajectory one after the other.
 
         Returns:
             Facts for the report, or None.
         """
 
     def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
-        """The operator at a context, given by name, as a tensor (..., p), or as a dataset with
-        context coordinates.
+        """Return the operator at a context, given by name, as a tensor (..., p), or as a dataset
+        with context coordinates.
 
         Raises:
             InputError: a name is unknown or missing, the last axis is not p, or numbers that are
@@ -179,13 +181,13 @@ class Projection(Display, nn.Module):
         return self.operator(self._context(context, named))
 
     def operator(self, c: Tensor) -> Operator:
-        """The operator at a context c (..., p) in physical units; for loops and compilers."""
+        """Return the operator at a context c (..., p) in physical units; for loops and compilers."""
         maps = self.at(self.frame.normalise_context(c))
         return Operator(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
     def for_law(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
-        """The projection and the data whose latent motion a law describes: of shapes, if shifts are
-        factored out.
+        """Return the projection and the data whose latent motion a law describes: of shapes, if
+        shifts are factored out.
         """
         return self, data
 
@@ -211,7 +213,7 @@ class Projection(Display, nn.Module):
         return f"{type(self).__name__}({'; '.join(facts)})"
 
     def facts(self) -> dict[str, str]:
-        """Facts that all seeds share, and the training of a single one."""
+        """Return facts that all seeds share, and the training of a single one."""
         frame = self.frame
         system = frame.system
         context = ", ".join(_ranges(frame))
@@ -235,7 +237,7 @@ class Projection(Display, nn.Module):
         return shared | {"seeds": ", ".join(training["seed"] for training in trainings)}
 
     def trainings(self) -> list[dict[str, str]]:
-        """Facts about the training of each seed; an empty list where they are not known."""
+        """Return facts about the training of each seed; an empty list where they are not known."""
         trainings = []
         for report in self._reports():
             if "seed" in report:
@@ -243,7 +245,7 @@ class Projection(Display, nn.Module):
         return trainings
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
-        """The losses of all seeds over epochs."""
+        """Return the losses of all seeds over epochs."""
         curves = []
         for report in self._reports():
             losses = report.get("losses", [])
@@ -273,7 +275,7 @@ class Projection(Display, nn.Module):
 
 
 def _in_units(data: xr.Dataset, names: Sequence[str], units: Sequence[str]) -> xr.Dataset:
-    """Data whose parameters are in these units."""
+    """Return data whose parameters are in these units."""
     parameters = {}
     for name, unit in zip(names, units, strict=True):
         parameters[name] = in_unit("context", name, data[name], unit).variable

@@ -272,7 +272,7 @@ class WeightsNcAE(Modulated):
             yield follower(phi, psi, signal), psi
 
     def penalty(self, maps: LayerPairs) -> Tensor:
-        """Mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
+        """Return mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
         total = torch.zeros(())
         for weight, layer in zip(self.weights, maps.layers, strict=True):
             psi = over_contexts(layer.psi, layer.phi)

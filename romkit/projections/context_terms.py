@@ -46,7 +46,7 @@ class ContextTerms:
         return torch.stack(terms, dim=-1)
 
     def _scaled(self, c: Tensor, k: int) -> Tensor:
-        """Parameter k, warped, its training range as [-1, 1]."""
+        """Return parameter k, warped, its training range as [-1, 1]."""
         u = c[..., k]
         low = self.low[k]
         high = self.high[k]

@@ -70,15 +70,15 @@ class Division(NamedTuple):
 
 
 def _distinct(c: Tensor) -> Pair:
-    """Contexts (C, p) of snapshots with contexts (N, p), and the number of each snapshot's."""
+    """Return contexts (C, p) of snapshots with contexts (N, p), and the number of each snapshot's."""
     if c.shape[1] == 0:
         return c[:1], torch.zeros(len(c), dtype=torch.long)
     return c.unique(dim=0, return_inverse=True)
 
 
 def _inner(contexts: Tensor) -> list[int]:
-    """Numbers of contexts to leave out: every second one without which all ranges stay as they are
-    and that is no corner of them, since a fit without it would extrapolate.
+    """Return numbers of contexts to leave out: every second one without which all ranges stay as
+    they are and that is no corner of them, since a fit without it would extrapolate.
     """
     low = contexts.amin(0)
     high = contexts.amax(0)
@@ -100,7 +100,7 @@ def _inner(contexts: Tensor) -> list[int]:
 
 
 def _alone_at(contexts: Tensor, end: Tensor) -> Tensor:
-    """Whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
+    """Tell whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
     at_end = contexts == end  # (C, p)
     single = at_end.sum(0) == 1
     return (at_end & single).any(1)

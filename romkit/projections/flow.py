@@ -75,7 +75,7 @@ class ScaleAndShift(NamedTuple):
 
 
 def _halves(curve: Curve) -> tuple[Curve, Curve]:
-    """Both halves of the components along a curve."""
+    """Return both halves of the components along a curve."""
     halves = [derivative.chunk(2, dim=-1) for derivative in curve]
     g, s = zip(*halves, strict=True)
     return g, s
@@ -293,7 +293,7 @@ class Flow(Projection):
         return Rotation(self.reflectors + TURNING * self.turn)
 
     def initialise(self, y: Tensor, c: Tensor) -> None:
-        """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
+        """Turn the leading modes of the snapshots y (N, n) into the first coordinates."""
         modes = leading_modes(y, self.latent_dim)
         # the product of these reflections begins with the modes, up to sign
         factors = torch.geqrf(modes).a
@@ -303,5 +303,5 @@ class Flow(Projection):
 
 
 def _plain(layers: Sequence[int]) -> int | list[int]:
-    """Units of the layers of a coupling as plain values: a number where there is one layer."""
+    """Return units of the layers of a coupling as plain values: a number where there is one layer."""
     return layers[0] if len(layers) == 1 else list(layers)

@@ -203,8 +203,8 @@ class Frame(nn.Module):
         return self
 
     def _moments_of_chunks(self, state: xr.DataArray) -> tuple[Array, Array]:
-        """Mean and mean square (n,) of the deviations of complete snapshots from the mean of the
-        basis, by dask.
+        """Return mean and mean square (n,) of the deviations of complete snapshots from the mean of
+        the basis, by dask.
 
         A snapshot of which components are missing has no coordinates there: it is counted.
         """
@@ -223,7 +223,9 @@ class Frame(nn.Module):
         return total / count, squares / count
 
     def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[Array, Array]:
-        """Values of one trajectory at a time: they are in a file, perhaps larger than memory."""
+        """Return values of one trajectory at a time: they are in a file, perhaps larger than
+        memory.
+        """
         mean = self.basis.mean.numpy()
         total = np.zeros(len(mean))
         squares = np.zeros(len(mean))
@@ -238,7 +240,7 @@ class Frame(nn.Module):
         return total / count, squares / count
 
     def of_coordinates(self) -> "Frame":
-        """The frame of coordinates in the basis; the frame itself without one."""
+        """Return the frame of coordinates in the basis; the frame itself without one."""
         if self.basis is None:
             return self
         unit = shared_unit(self.state_units, "mixed")
@@ -265,7 +267,7 @@ class Frame(nn.Module):
                 self.exact[name] = inner.exact[of_coordinates]
 
     def to_json(self) -> dict[str, object]:
-        """Names and units as plain values, for a file."""
+        """Return names and units as plain values, for a file."""
         return {name: getattr(self, name) for name in FIELDS}
 
     @property
@@ -329,7 +331,7 @@ class Frame(nn.Module):
         return ((c - exact_shift) / exact_scale).to(shift)
 
     def denormalise_context(self, c: Tensor) -> Tensor:
-        """The context (..., p) in physical units of a normalised one."""
+        """Return the context (..., p) in physical units of a normalised one."""
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 
@@ -367,8 +369,8 @@ def _scaled(data: xr.Dataset) -> Frame:
 
 
 def scale_groups(data: xr.Dataset) -> Array:
-    """Number of the group of each component, whose scale is one: components of one unit, or without
-    units of one variable.
+    """Return number of the group of each component, whose scale is one: components of one unit, or
+    without units of one variable.
     """
     owners: list[str] = []
     for variable in layout_of(data).variables:
@@ -430,8 +432,8 @@ MOST_PARAMETERS = 4
 
 
 def _extreme_contexts(data: xr.Dataset, names: Names) -> Array | None:
-    """Contexts (K, p) whose hull is what a model has seen; None where the range of each parameter says
-    it: of a single one, or as declared.
+    """Return contexts (K, p) whose hull is what a model has seen; None where the range of each
+    parameter says it: of a single one, or as declared.
     """
     varied = [name for name in names if np.ptp(data[name].values) > 0]
     if len(varied) < 2 or any("training_range" in data[name].attrs for name in names):
@@ -444,8 +446,8 @@ def _extreme_contexts(data: xr.Dataset, names: Names) -> Array | None:
 
 
 def _on_hull(contexts: Array, varied: Sequence[int]) -> Array | None:
-    """Those of many contexts (K, p) that are vertices of their hull; None where there are too many
-    parameters to tell.
+    """Return those of many contexts (K, p) that are vertices of their hull; None where there are
+    too many parameters to tell.
     """
     from scipy.spatial import ConvexHull  # slow to import, and seldom needed
 

@@ -59,7 +59,7 @@ class EuclideanMetric:
         return (u * v).sum((-3, -2, -1))
 
     def project(self, x: Tensor, u: Tensor) -> Tensor:
-        """The tangent vector at x nearest to u (..., 2, n, r)."""
+        """Return the tangent vector at x nearest to u (..., 2, n, r)."""
         grams = swap(x.mT @ x)  # Ψᵀ Ψ and Φᵀ Φ
         c = constraint(x, u)[..., 0, :, :]
         a = sylvester(grams, c)
@@ -69,8 +69,8 @@ class EuclideanMetric:
         return u - 0.5 * (x @ constraint(x, u))
 
     def gradient(self, x: Tensor, g: Tensor) -> Tensor:
-        """The tangent vector whose inner product with each tangent v is the derivative Σ g v along
-        v.
+        """Return the tangent vector whose inner product with each tangent v is the derivative Σ g v
+        along v.
         """
         return self.project(x, g)
 
@@ -86,12 +86,12 @@ class Fractional:
     """
 
     def retract(self, x: Tensor, u: Tensor) -> Tensor:
-        """The point reached from x along u; it agrees with x + u to first order."""
+        """Return the point reached from x along u; it agrees with x + u to first order."""
         return restore(x + u)
 
     def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> Pair:
-        """The point y reached from x along u, and v carried along: its projection at y is the
-        transport of v.
+        """Return the point y reached from x along u, and v carried along: its projection at y is
+        the transport of v.
         """
         return restore(x + u), v
 

@@ -27,8 +27,8 @@ def latents_of(z: object) -> xr.DataArray:
 
 
 def states_of(x: object, frame: Frame) -> xr.DataArray:
-    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout,
-    in the units of the frame.
+    """Return states of romkit's schema, or of variables of the user's own in the dimensions of the
+    layout, in the units of the frame.
     """
     layout = frame.fields
     if not isinstance(x, xr.DataArray | xr.Dataset):
@@ -66,7 +66,7 @@ def states_of(x: object, frame: Frame) -> xr.DataArray:
 def _plain_states(
     x: xr.DataArray | xr.Dataset, layout: Layout, units: Sequence[str]
 ) -> xr.DataArray:
-    """States of romkit's schema in these units."""
+    """Return states of romkit's schema in these units."""
     check_components("x", x, layout.names)
     if isinstance(x, xr.DataArray):
         return state_in_units("x", x, units).transpose(..., FULL)
@@ -77,7 +77,7 @@ def _plain_states(
 def labelled_like(
     given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict[str, Any]
 ) -> xr.DataArray | xr.Dataset:
-    """States of romkit's schema with the labels of those that were given."""
+    """Return states of romkit's schema with the labels of those that were given."""
     labels = dict(coords)
     for name, coord in given.coords.items():
         if coord.dims == (FULL,):
@@ -90,7 +90,7 @@ def labelled_like(
 
 
 def is_plain(x: xr.DataArray | xr.Dataset) -> bool:
-    """Whether states are in romkit's schema."""
+    """Tell whether states are in romkit's schema."""
     if FULL not in x.dims:
         return False
     return isinstance(x, xr.DataArray) or "state" in x

@@ -160,7 +160,7 @@ class LeftOut:
         return terms, Monomials(self.z.shape[1], settings.degree)
 
     def left_out_contexts(self) -> Tensor:
-        """Contexts (C, p) of the pieces that are left out, one fold after the other."""
+        """Return contexts (C, p) of the pieces that are left out, one fold after the other."""
         contexts = []
         for fold in self.division.folds:
             for k in fold:
@@ -195,7 +195,9 @@ class LeftOut:
         return replace(self, division=division, kept={})
 
     def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
-        """The better of `best` of each degree and the best of the settings that are not given."""
+        """Return the better of `best` of each degree and the best of the settings that are not
+        given.
+        """
         known_warp = bool(best)
         best = dict(best)
         for candidate in self._candidates(settings):
@@ -210,7 +212,9 @@ class LeftOut:
         return best
 
     def _ridged(self, settings: Settings) -> Trial:
-        """The ridge with the smallest error: downhill from a middle one, to larger ones first."""
+        """Return the ridge with the smallest error: downhill from a middle one, to larger ones
+        first.
+        """
         sums = self._sums(*self._features(settings))
         systems = self._systems(sums)
 
@@ -231,7 +235,7 @@ class LeftOut:
         return best
 
     def _candidates(self, settings: Settings) -> Iterator[Settings]:
-        """Settings with degrees, plain ones first."""
+        """Yield settings with degrees, plain ones first."""
         m = self.z.shape[1]
         for degree in self._degrees(settings):
             size = len(Monomials(m, degree))
@@ -263,7 +267,7 @@ class LeftOut:
         return degrees
 
     def _systems(self, sums: "list[Sums]") -> "list[NormalEquations]":
-        """Normal equations without each fold."""
+        """Return normal equations without each fold."""
         gram, moments, rows = summed(sums)
         systems = []
         for fold in self.division.folds:
@@ -315,7 +319,7 @@ class LeftOut:
         return sums
 
     def _latent_sums(self, monomials: Monomials) -> list[LatentSums]:
-        """Sums of the monomials alone, of each piece."""
+        """Return sums of the monomials alone, of each piece."""
         degree = monomials.degree
         if degree in self.kept:
             return self.kept[degree]
@@ -330,12 +334,12 @@ class LeftOut:
         return sums
 
     def _of_pieces(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows of all pieces, one after the other, as those of each piece."""
+        """Return rows of all pieces, one after the other, as those of each piece."""
         return rows.split([len(piece) for piece in self.division.pieces])
 
 
 def _downhill(trials: Iterable[Trial], best: Trial) -> Trial:
-    """The last of the trials, and of the best so far, before the error no longer falls."""
+    """Return the last of the trials, and of the best so far, before the error no longer falls."""
     for trial in trials:
         if trial.error >= best.error:
             break

@@ -55,15 +55,15 @@ class BiorthogonalManifold(Manifold):
         return inner[..., None, None] if keepdim else inner
 
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
-        """The tangent vector at x nearest to u in the metric."""
+        """Return the tangent vector at x nearest to u in the metric."""
         return _joined(self.metric.project(_halves(x), _halves(u)))
 
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
-        """The gradient in the metric from the gradient u of autograd."""
+        """Return the gradient in the metric from the gradient u of autograd."""
         return _joined(self.metric.gradient(_halves(x), _halves(u)))
 
     def projx(self, x: Tensor) -> Tensor:
-        """A point of the manifold near x: x itself, bit for bit, where it is one to rounding
+        """Return a point of the manifold near x: x itself, bit for bit, where it is one to rounding
         already.
 
         Φ <- Φ (Ψᵀ Φ)⁻¹ keeps the range of Φ and Ψ. Far away Ψᵀ Φ may be singular; there Ψ is first
@@ -82,7 +82,7 @@ class BiorthogonalManifold(Manifold):
         return _joined(torch.where(is_point, pair, restored))
 
     def retr(self, x: Tensor, u: Tensor) -> Tensor:
-        """The point reached from x along u, equal to x + u to first order."""
+        """Return the point reached from x along u, equal to x + u to first order."""
         return _joined(self.retraction.retract(_halves(x), _halves(u)))
 
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
@@ -92,13 +92,15 @@ class BiorthogonalManifold(Manifold):
         return self.proju(y, v)
 
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> Pair:
-        """The point y reached from x along u, and v taken to y by the retraction's transport."""
+        """Return the point y reached from x along u, and v taken to y by the retraction's
+        transport.
+        """
         y, w = self.retraction.retract_and_carry(*map(_halves, (x, u, v)))
         transported = self.metric.project(y, w)
         return _joined(y), _joined(transported)
 
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """The second result of `retr_transp`."""
+        """Return the second result of `retr_transp`."""
         return self.retr_transp(x, u, v)[1]
 
     # Geodesics have no closed form here, so the retraction stands for them.
@@ -111,8 +113,8 @@ class BiorthogonalManifold(Manifold):
         device: torch.device | None = None,
         generator: torch.Generator | None = None,
     ) -> ManifoldTensor:
-        """A point (..., 2n, r) around a random orthonormal Φ = Ψ, with condition numbers of a few
-        units.
+        """Return a point (..., 2n, r) around a random orthonormal Φ = Ψ, with condition numbers of
+        a few units.
         """
         shape = tuple(size2shape(*size))
         self._assert_check_shape(shape, "x")
@@ -176,14 +178,16 @@ class BiorthogonalManifold(Manifold):
         return _verdict("Yᵀ Φ + Ψᵀ X", error, atol + rtol * size, "project with proju")
 
     def _error(self, pair: Tensor) -> Tensor:
-        """Largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
+        """Return largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
         eye = torch.eye(pair.shape[-1], dtype=pair.dtype, device=pair.device)
         error = (geometry.overlap(pair) - eye).abs()  # (..., r, r)
         return error.amax((-2, -1), keepdim=True).unsqueeze(-3)
 
 
 def on_manifold(pair: Tensor) -> ManifoldParameter:
-    """A parameter for geoopt's optimizers from a pair (..., 2n, r), which is put on the manifold."""
+    """Return a parameter for geoopt's optimizers from a pair (..., 2n, r), which is put on the
+    manifold.
+    """
     manifold = BiorthogonalManifold()
     return ManifoldParameter(manifold.projx(pair), manifold=manifold)
 
@@ -204,7 +208,7 @@ def _origin_like(pair: Tensor) -> Tensor:
 
 
 def _rounding(pair: Tensor) -> Tensor:
-    """Size of |Ψᵀ Φ - I| (..., 1, 1, 1) that rounding alone may cause."""
+    """Return size of |Ψᵀ Φ - I| (..., 1, 1, 1) that rounding alone may cause."""
     terms = geometry.overlap(pair.abs())  # (..., r, r)
     size = terms.amax((-2, -1), keepdim=True).unsqueeze(-3)
     return 4 * torch.finfo(pair.dtype).eps * size

@@ -47,8 +47,8 @@ class EncoderDecoder(abc.ABC):
         """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
 
     def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
-        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W;
-        None elsewhere.
+        """Return the maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift
+        + a W; None elsewhere.
         """
         return None
 

@@ -41,8 +41,8 @@ METHODS: dict[str, type[Projection]] = {
 
 @validated
 def method_named(name: str) -> type[Projection] | None:
-    """The class of a method: one that ships, or the newest of the user's own with this name; None
-    without any.
+    """Return the class of a method: one that ships, or the newest of the user's own with this name;
+    None without any.
 
     Example:
         >>> import romkit

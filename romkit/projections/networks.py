@@ -40,8 +40,8 @@ def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
 
 
 def _without_numbers() -> bool:
-    """Whether sizes alone are asked for; arithmetic without numbers would import torch's compiler,
-    which takes seconds.
+    """Tell whether sizes alone are asked for; arithmetic without numbers would import torch's
+    compiler, which takes seconds.
     """
     return torch.get_default_device().type == "meta"
 
@@ -287,7 +287,9 @@ class JointMaps(Curves):
 
 
 def joined(a: Tensor, b: Tensor) -> Tensor:
-    """(a, b) along the last axis; leading axes that only one of them has come from its context."""
+    """Return (a, b) along the last axis; leading axes that only one of them has come from its
+    context.
+    """
     lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     a = a.expand(*lead, -1)
     b = b.expand(*lead, -1)

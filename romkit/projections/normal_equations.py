@@ -43,13 +43,13 @@ class Sums(NamedTuple):
 
     @classmethod
     def along_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
-        """Sums of snapshots at contexts with these terms (N, Q)."""
+        """Return sums of snapshots at contexts with these terms (N, Q)."""
         products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
         features = products.flatten(-2)
         return cls(features, features.mT @ features, features.mT @ residual, None)
 
     def fitted(self, weights: Tensor) -> Tensor:
-        """Residual (N, R) by coefficients (Q K, R)."""
+        """Return residual (N, R) by coefficients (Q K, R)."""
         if self.terms is None:
             return self.features @ weights
         grid = weights.unflatten(0, (len(self.terms), -1))

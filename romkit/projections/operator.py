@@ -105,7 +105,7 @@ class Operator:
         return f"Operator({sizes}{self._at_contexts()})"
 
     def _at_contexts(self) -> str:
-        """The context in words: its values, or how many there are."""
+        """Return the context in words: its values, or how many there are."""
         names = self._frame.context_names
         number = self.context.shape[:-1].numel()
         if not names:
@@ -182,7 +182,9 @@ class Operator:
         return self._frame.denormalise_tangent(curvature)
 
     def last_layer(self) -> LastLayer | None:
-        """The last layer of the decoder, where it is affine; None elsewhere, and for a stack."""
+        """Return the last layer of the decoder, where it is affine; None elsewhere, and for a
+        stack.
+        """
         split = self._maps.last_layer()
         if split is None or self._seeds is not None:
             return None
@@ -201,8 +203,8 @@ class Operator:
         return Operator(of_units, maps, self.context, self.latent_dim)
 
     def polynomial(self) -> PolynomialMaps | None:
-        """The maps where the decoder is a polynomial and the encoder linear; None elsewhere, and
-        for a stack.
+        """Return the maps where the decoder is a polynomial and the encoder linear; None elsewhere,
+        and for a stack.
         """
         maps = self._maps.polynomial()
         if maps is None or self._seeds is not None:
@@ -230,7 +232,7 @@ class Operator:
         return x
 
     def _usable(self, x: object) -> bool:
-        """Whether a value is a tensor of numbers in the precision of the projection."""
+        """Tell whether a value is a tensor of numbers in the precision of the projection."""
         if not isinstance(x, Tensor) or x.dtype is not self._dtype:
             return False
         if x.layout is not torch.strided:
@@ -238,7 +240,7 @@ class Operator:
         return not x.is_meta or tensors.recording()
 
     def _leads(self, lead: tuple[int, ...]) -> bool:
-        """Whether leading axes match those of the contexts from the left."""
+        """Tell whether leading axes match those of the contexts from the left."""
         for number, of_context in zip(lead, self._lead, strict=False):
             spreads = 1 in (number, of_context)
             if number != of_context and not spreads:
@@ -246,7 +248,7 @@ class Operator:
         return True
 
     def _misshapen(self, name: str, x: Tensor, size: int) -> InputError:
-        """Error about a tensor of another shape."""
+        """Return error about a tensor of another shape."""
         meaning = "latent coordinates"
         if size == self.state_size:
             meaning = "state components"
@@ -310,7 +312,7 @@ class Operator:
         lead: list[str],
         coords: dict[str, Any],
     ) -> xr.DataArray | xr.Dataset:
-        """States as variables of the layout: one where an array of states was given."""
+        """Return states as variables of the layout: one where an array of states was given."""
         layout = self._frame.fields
         variables = layout.scatter(values, lead, coords)
         # a DataArray that was decoded has latents, and states of several variables
@@ -348,7 +350,7 @@ class Operator:
         return P.in_chunks(Operator.encode, states, self.latent_dim)
 
     def _decoded_chunks(self, latents: da.Array) -> da.Array:
-        """States (..., n) of latents (..., m) in chunks."""
+        """Return states (..., n) of latents (..., m) in chunks."""
         check_chunks("z", "latents", latents.shape)
         self._check_shape_of_chunks("z", latents, self.latent_dim)
         return self.in_chunks(Operator.decode, latents, self.state_size)
@@ -422,7 +424,9 @@ class Operator:
         )
 
     def _beside_contexts(self, values: da.Array) -> tuple[da.Array, da.Array]:
-        """Values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match them."""
+        """Return values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match
+        them.
+        """
         # dask cuts no axis without entries
         c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)
         if self._seeds is not None:
@@ -438,12 +442,12 @@ class Operator:
 
 
 def _argument(method: str) -> str:
-    """Name of the argument of a method."""
+    """Return name of the argument of a method."""
     return "z" if method == "decode" else "x"
 
 
 def _with_axes(values: Array | da.Array, axes: int) -> Array | da.Array:
-    """Values with axes of size one before the last, so many in all."""
+    """Return values with axes of size one before the last, so many in all."""
     return values[(..., *[None] * (axes - values.ndim), slice(None))]
 
 
@@ -451,7 +455,7 @@ OfChunk = Callable[[Operator, Array], Array]
 
 
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
-    """A tensor in this precision, if nothing is lost by it."""
+    """Return a tensor in this precision, if nothing is lost by it."""
     if not torch.is_tensor(value):
         raise InputError(
             name,

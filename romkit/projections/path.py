@@ -74,7 +74,7 @@ class Path:
 
     @classmethod
     def constant(cls, operator: Operator) -> "Path":
-        """The path of an operator at a context that stays.
+        """Return the path of an operator at a context that stays.
 
         Raises:
             InputError: no operator.
@@ -91,7 +91,7 @@ class Path:
         return path
 
     def mapped(self, change: Callable[[Operator], Operator]) -> "Path":
-        """The path of changed operators t -> change(P(t))."""
+        """Return the path of changed operators t -> change(P(t))."""
         path = copy.copy(self)
         if self.operator is None:
             path._family = lambda c: change(self._family(c))
@@ -100,7 +100,7 @@ class Path:
         return path
 
     def at(self, t: Tensor) -> Operator:
-        """The operator at the context of the time t, a scalar tensor."""
+        """Return the operator at the context of the time t, a scalar tensor."""
         if self.operator is not None:
             return self.operator
         return self._family(self.context(t))
@@ -119,8 +119,8 @@ class Path:
         return rate - self.decoder_rate(t, z)
 
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
-        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the
-        moving manifold.
+        """Return the latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ
+        for the moving manifold.
         """
         if self.operator is not None:
             return rate

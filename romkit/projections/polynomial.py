@@ -112,7 +112,7 @@ class Polynomial(Networks):
 
 
 def warps_of(argument: str, value: object) -> Names:
-    """Names of warps, one for each parameter."""
+    """Return names of warps, one for each parameter."""
     if isinstance(value, str):
         return (checks.one_of(argument, value, COORDINATES),)
     if not isinstance(value, tuple | list):
@@ -215,7 +215,7 @@ class PolynomialManifold(Projection):
 
     @staticmethod
     def terms(frame: Frame, warp: Sequence[str], degree: int) -> ContextTerms:
-        """Terms of the context over the training ranges of a frame."""
+        """Return terms of the context over the training ranges of a frame."""
         low = frame.context_shift - frame.context_scale
         high = frame.context_shift + frame.context_scale
         fixed = [name in frame.fixed for name in frame.context_names]
@@ -285,7 +285,7 @@ class PolynomialManifold(Projection):
         return self._fit(snapshots, c, rollouts)
 
     def _refilled(self, y: Tensor, c: Tensor, at_once: int = 500) -> Tensor:
-        """Snapshots (N, n) with what is missing as on the manifold, next to what is there."""
+        """Return snapshots (N, n) with what is missing as on the manifold, next to what is there."""
         snapshots = y.clone()
         completed = filled(y)
         rows = torch.nonzero(y.isnan().any(1)).flatten()
@@ -350,7 +350,8 @@ class PolynomialManifold(Projection):
         frame: Frame,
         rollouts: "Rollouts",
     ) -> "tuple[Fitted, dict[str, object]]":
-        """The fit, and its error by rollouts: the simplest within one standard error of the best.
+        """Return the fit, and its error by rollouts: the simplest within one standard error of the
+        best.
 
         Rollouts are at contexts that are left out whole. Without any, the fit stays that is best by
         projection.
@@ -398,8 +399,8 @@ class PolynomialManifold(Projection):
             yield Fitted(trials, simplest(trials), least_squares, unit)
 
     def _numbers(self, share: Tensor, rounding: float = 1e-12) -> list[int]:
-        """Numbers of latents to try: directions with a share of the variance that is rounding, of
-        data in single precision too, are none.
+        """Return numbers of latents to try: directions with a share of the variance that is
+        rounding, of data in single precision too, are none.
         """
         directions = int((share > rounding).sum())
         if directions == 0:
@@ -471,7 +472,7 @@ class Fitted(NamedTuple):
     unit: Tensor
 
     def within(self, error: Callable[[Trial], float], bound: float) -> "list[Fitted]":
-        """The fit with each of its trials whose error is within a bound."""
+        """Return the fit with each of its trials whose error is within a bound."""
         fits = []
         for trial in self.trials:
             if error(trial) <= bound:
@@ -495,14 +496,16 @@ class Rollouts(Protocol):
     """Rollouts at contexts that are left out, for the choice of settings."""
 
     def runs_at(self, contexts: Tensor) -> Tensor:
-        """Number (C,) of a run at each context (C, p); -1 where there is none."""
+        """Return number (C,) of a run at each context (C, p); -1 where there is none."""
 
     def errors(self, operator: Operator, runs: Tensor) -> Tensor:
-        """Errors (C,) of rollouts on the manifold of an operator at the contexts of runs (C,)."""
+        """Return errors (C,) of rollouts on the manifold of an operator at the contexts of runs
+        (C,).
+        """
 
 
 def _checked_warps(warps: Sequence[str], parameters: int) -> list[str]:
-    """A name for each parameter: a single one is for all."""
+    """Return a name for each parameter: a single one is for all."""
     if len(warps) == 1:
         return list(warps) * parameters
     meaning = "a name for each parameter of the context"

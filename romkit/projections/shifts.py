@@ -39,12 +39,12 @@ class Shifts:
     number: Count | None = None
 
     def turned(self, x: Tensor) -> Tensor:
-        """States (..., n) shifted by one point."""
+        """Return states (..., n) shifted by one point."""
         fields = x.unflatten(-1, (self.variables, -1))  # (..., variables, points)
         return fields.roll(1, -1).flatten(-2)
 
     def wave(self, data: xr.Dataset, frame: Frame) -> Wave:
-        """Coordinates of the waves in data whose frame is given.
+        """Return coordinates of the waves in data whose frame is given.
 
         Raises:
             InputError: no ring of even steps, no single wave that never vanishes, or travelling
@@ -77,7 +77,7 @@ class Shifts:
         return replace(wave, amplitude=amplitude)
 
     def _fields(self, frame: Frame) -> tuple[int, int]:
-        """Number of fields on the ring, and of its points.
+        """Return number of fields on the ring, and of its points.
 
         Raises:
             InputError: fields that are not on one ring.
@@ -113,8 +113,8 @@ class Shifts:
         return k if share >= pure else 1
 
     def _of(self, number: int, points: int, units: Names) -> Wave:
-        """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
-        frequency.
+        """Return the wave of a number, with as many harmonics as the grid tells apart; none at its
+        highest frequency.
         """
         harmonics = (points // np.gcd(points, number) - 1) // 2
         if self.continuous:
@@ -123,7 +123,7 @@ class Shifts:
 
 
 def _on_one_ring(layout: Layout) -> bool:
-    """Whether variables have points along one and the same dimension."""
+    """Tell whether variables have points along one and the same dimension."""
     shapes = set()
     for variable in layout.variables:
         if not variable.mask:
@@ -149,7 +149,7 @@ def _check_places(frame: Frame) -> None:
 
 
 def _on_ring(data: xr.Dataset, number: int, points: int) -> Array:
-    """States (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
+    """Return states (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
     x = data["state"].transpose(*DIMS).values.astype(np.float64)
     x = x.reshape(*x.shape[:2], number, points)
     complete = np.isfinite(x).all((-2, -1), keepdims=True)
@@ -205,8 +205,8 @@ def _check_even(x: Array, wave: Array, share: float = 0.05, laps: float = 3.0) -
 
 
 def _variance_by_place(values: Array) -> float:
-    """Largest share of the variance of a variable in values (T, variables, n) that depends on the
-    place.
+    """Return largest share of the variance of a variable in values (T, variables, n) that depends
+    on the place.
     """
     of_places = values.mean(0).var(-1)  # (variables,)
     share = of_places / values.var((0, 2))

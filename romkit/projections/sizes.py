@@ -42,7 +42,7 @@ def architecture(
     layers: Sizes | None = None,
     **settings: object,
 ) -> dict[str, object]:
-    """Arguments that build `method` for this state and context.
+    """Return arguments that build `method` for this state and context.
 
     Args:
         method: class of the projection.
@@ -100,7 +100,7 @@ def _warn_of_sizes(method: type[Projection], **sizes: object) -> None:
 
 
 def _defaults(method: type[Projection]) -> set[str]:
-    """Arguments of a method that have a default."""
+    """Return arguments of a method that have a default."""
     names = set()
     for name, parameter in inspect.signature(method).parameters.items():
         if parameter.default is not parameter.empty:
@@ -109,7 +109,7 @@ def _defaults(method: type[Projection]) -> set[str]:
 
 
 def _sizes_of(chain: Sequence[int]) -> dict[str, object]:
-    """Arguments of methods by the sizes (m, ..., n) from the latent side to the state."""
+    """Return arguments of methods by the sizes (m, ..., n) from the latent side to the state."""
     m = chain[0]
     units = min(64, max(24, 4 * m))
     return {
@@ -122,14 +122,14 @@ def _sizes_of(chain: Sequence[int]) -> dict[str, object]:
 
 
 def arguments(method: type[Projection]) -> list[str]:
-    """Names of the arguments that build `method`, beside its frame and generator."""
+    """Return names of the arguments that build `method`, beside its frame and generator."""
     return list(inspect.signature(method).parameters)[2:]
 
 
 def _chain(
     method: type[Projection], n: int, latent_dim: int | None, layers: Sequence[int] | None
 ) -> tuple[int, ...]:
-    """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
+    """Return sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if latent_dim is None:
             raise InputError(

@@ -50,7 +50,7 @@ class SlicedMaps(Curves):
 
 
 def _with_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
-    """Shapes with the phases, which stand last in others."""
+    """Return shapes with the phases, which stand last in others."""
     curve = []
     for shape, phase in zip(shapes, phases, strict=True):
         curve.append(joined(shape, phase[..., -1:]))
@@ -118,8 +118,8 @@ class Sliced(Projection):
 
     @classmethod
     def of(cls, inner: Projection, wave: Wave, data: xr.Dataset) -> "Sliced":
-        """Projection of full states from one of aligned states, with names, units and deviations of
-        full data.
+        """Return projection of full states from one of aligned states, with names, units and
+        deviations of full data.
         """
         frame = Frame.from_dataset(data)
         n = len(frame.state_names)

@@ -78,7 +78,7 @@ def _check_alike(models: Sequence[Projection]) -> None:
 
 
 def _same_frames(a: Frame, b: Frame) -> bool:
-    """Whether names, units and scales are equal to the last bit, in one precision."""
+    """Tell whether names, units and scales are equal to the last bit, in one precision."""
     if a.to_json() != b.to_json():
         return False
     buffers = zip(a.buffers(), b.buffers(), strict=True)
@@ -98,7 +98,7 @@ def check_single(projection: Projection) -> None:
 
 @validated
 def unstack(stacked: Projection) -> list[Projection]:
-    """The models of a stack, one by one.
+    """Return the models of a stack, one by one.
 
     Example:
         >>> import romkit
@@ -158,7 +158,7 @@ PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
 
 def pretrained() -> Names:
-    """Names of the projections that ship with romkit.
+    """Return names of the projections that ship with romkit.
 
     Example:
         >>> import romkit
@@ -169,7 +169,7 @@ def pretrained() -> Names:
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """The file at a path, or that of a projection that ships with romkit."""
+    """Return the file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
     # false, without an error, for names that no file can have
     if os.path.isfile(expanded(path) / LEARNED):
@@ -190,7 +190,7 @@ def find(path: str | os.PathLike[str]) -> Path:
 
 
 def _is_name(path: Path) -> bool:
-    """Whether a path can only be the name of a projection that ships with romkit."""
+    """Tell whether a path can only be the name of a projection that ships with romkit."""
     if len(path.parts) != 1 or path.suffix:
         return False
     return not os.path.isfile(path)
@@ -232,7 +232,8 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
 
 
 def _tensors(projection: Projection) -> Tensors:
-    """Tensors of a projection on the CPU, of the scales of its frames in float64, and of its basis.
+    """Return tensors of a projection on the CPU, of the scales of its frames in float64, and of its
+    basis.
 
     Raises:
         InputError: numbers in half precision, or a method that is not known by its name.
@@ -275,7 +276,7 @@ def _check_packable(projection: Projection, tensors: Tensors) -> None:
 
 
 def _is_column_major(tensor: torch.Tensor) -> bool:
-    """Whether a matrix lies in memory column by column.
+    """Tell whether a matrix lies in memory column by column.
 
     The layout decides the order in which BLAS sums, hence the last bit of every output.
     """
@@ -285,7 +286,7 @@ def _is_column_major(tensor: torch.Tensor) -> bool:
 
 
 def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Projection:
-    """The projection of a file, on the CPU and in the precision that it was saved in.
+    """Return the projection of a file, on the CPU and in the precision that it was saved in.
 
     Raises:
         FileError: a method that no class has, or content that does not fit it.
@@ -351,7 +352,7 @@ def _check_reports(report: dict[str, object], seeds: int | None) -> None:
 
 
 def _precision(method: type[Projection], tensors: Tensors) -> str:
-    """Description of a precision that methods of romkit do not have; empty if all is well."""
+    """Return description of a precision that methods of romkit do not have; empty if all is well."""
     kinds = {tensor.dtype for tensor in tensors.values()}
     fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
     if fits or not issubclass(method, tuple(METHODS.values())):
@@ -360,7 +361,7 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
 
 
 def _own(tensors: Tensors) -> Tensors:
-    """Tensors of the module itself, beside those of its basis and the scales in float64."""
+    """Return tensors of the module itself, beside those of its basis and the scales in float64."""
     own = {}
     for name, tensor in tensors.items():
         if not name.startswith(BASIS) and EXACT not in name:
@@ -369,7 +370,7 @@ def _own(tensors: Tensors) -> Tensors:
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
-    """The projection of a header and tensors; one of `FAULTS` where these do not fit."""
+    """Return the projection of a header and tensors; one of `FAULTS` where these do not fit."""
     frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))
     projection = _without_values(method, frame, header["config"])
     if header["seeds"] is not None:
@@ -384,7 +385,7 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
 
 
 def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
-    """The basis in front, None without one."""
+    """Return the basis in front, None without one."""
     rank = header.get("basis_rank")
     if rank is None:
         return None
@@ -401,7 +402,7 @@ def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
 def _without_values(
     method: type[Projection], frame: Frame, config: dict[str, object]
 ) -> Projection:
-    """A projection of these sizes whose parameters are still to come."""
+    """Return a projection of these sizes whose parameters are still to come."""
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "cpu"
     if issubclass(method, tuple(METHODS.values())):

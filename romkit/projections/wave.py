@@ -55,7 +55,7 @@ class Wave:
         return ("amplitude", *names[1:M], *names[M + 1 :])
 
     def share(self, power: Array) -> float:
-        """Share of the power (..., wave number - 1) that the harmonics hold."""
+        """Return share of the power (..., wave number - 1) that the harmonics hold."""
         orders = np.arange(1, self.harmonics + 1)
         numbers = self.number * orders % self.points
         on_grid = np.minimum(numbers, self.points - numbers)  # as the grid sees them
@@ -63,8 +63,8 @@ class Wave:
         return float(held / power.sum())
 
     def aligned(self, x: Curve) -> Curve:
-        """Coordinates of the aligned state and the phase (..., r + 1), and their rate, of states
-        (..., n).
+        """Return coordinates of the aligned state and the phase (..., r + 1), and their rate, of
+        states (..., n).
         """
         value, *tangents = x
         re, im, mean = self._harmonics(value)  # (..., fields, M)
@@ -91,7 +91,7 @@ class Wave:
         return tuple(curve)
 
     def placed(self, y: Curve) -> Curve:
-        """States (..., n), and their rate, of coordinates and phase (..., r + 1)."""
+        """Return states (..., n), and their rate, of coordinates and phase (..., r + 1)."""
         value, *rates = y
         m = self._orders(value)
         log_amplitude = value[..., :1] / self.amplitude
@@ -112,8 +112,8 @@ class Wave:
         return tuple(curve)
 
     def project(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset of the coordinates of aligned states, with their velocity where the data have
-        one.
+        """Return a dataset of the coordinates of aligned states, with their velocity where the data
+        have one.
         """
         names = [name for name in ("state", "velocity") if name in data]
         states = []
@@ -151,7 +151,7 @@ class Wave:
     def _joined(
         self, u: Tensor, v: Tensor, mean: Tensor, amplitude: Tensor, phase: Tensor
     ) -> Tensor:
-        """Coordinates and phase (..., r + 1), without Re Y₁ and Im Y₁ of the first field."""
+        """Return coordinates and phase (..., r + 1), without Re Y₁ and Im Y₁ of the first field."""
         M = self.harmonics
         y = torch.cat([u, v, mean], dim=-1).flatten(-2)
         cosines = y[..., 1:M]
@@ -172,7 +172,7 @@ class Wave:
 
 
 def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> Pair:
-    """Points (u, v) of a plane, turned by an angle."""
+    """Return points (u, v) of a plane, turned by an angle."""
     cos = angle.cos()
     sin = angle.sin()
     return u * cos - v * sin, u * sin + v * cos

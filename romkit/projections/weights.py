@@ -85,8 +85,8 @@ class FollowingWeight(nn.Module):
 
 
 def over_contexts(matrix: Tensor, like: Tensor) -> Tensor:
-    """A matrix (n, r), or one per seed (S, n, r), with axes put in for the contexts of `like` (...,
-    n, r).
+    """Return a matrix (n, r), or one per seed (S, n, r), with axes put in for the contexts of
+    `like` (..., n, r).
     """
     missing = like.ndim - matrix.ndim
     lead = matrix.shape[:-2]

@@ -75,7 +75,7 @@ def read(path: FilePath) -> xr.Dataset | pd.DataFrame:
 
 
 def _content(path: Path) -> xr.Dataset | pd.DataFrame:
-    """What the first reader that can read a file makes of it.
+    """Return what the first reader that can read a file makes of it.
 
     Raises:
         FileError: no such file, no reader, or a file that is damaged.

@@ -278,7 +278,7 @@ class Torch:
         self.explicit = Stepper(stepping.Explicit(rate), together=timed)
 
     def implicit(self) -> Stepper:
-        """Steps of a stiff field."""
+        """Return steps of a stiff field."""
         return Stepper(stepping.Implicit(self.rate), together=self.timed)
 
 
@@ -295,11 +295,11 @@ class Compiled:
         self._implicit: adaptive.Implicit | None = None
 
     def rate(self, t: Tensor, rows: Tensor) -> Tensor:
-        """The field, of rows (N, d)."""
+        """Return the field, of rows (N, d)."""
         return self.explicit.evaluate(t.item(), rows)
 
     def implicit(self) -> adaptive.Implicit:
-        """Steps of a stiff field."""
+        """Return steps of a stiff field."""
         # most fields are not stiff, and need no second kernel
         if self._implicit is None:
             self._implicit = adaptive.Implicit(*self._example)
@@ -307,7 +307,7 @@ class Compiled:
 
 
 def of_rows(field: Field, y0: Tensor) -> stepping.Rate:
-    """The field of states (N, d), the members one after the other."""
+    """Return the field of states (N, d), the members one after the other."""
     if y0.ndim == 2:
         return field
     return lambda t, y: field(t, y.reshape(y0.shape)).reshape(y.shape)

@@ -129,7 +129,7 @@ class Solver(abc.ABC):
     def prepare(
         self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str
     ) -> tuple[Run, str]:
-        """Function that integrates the field, and the name of its engine.
+        """Return function that integrates the field, and the name of its engine.
 
         The function will be called with states like y0 and with `times`, or with one part of them
         after the other. It returns states (T, ..., d); a member that has left
@@ -158,7 +158,7 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
 
 
 def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
-    """Whether the field looks at its time at all; one that does may depend on it elsewhere."""
+    """Tell whether the field looks at its time at all; one that does may depend on it elsewhere."""
     looks = []
 
     class Watched(Tensor):
@@ -181,7 +181,8 @@ def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
 
 
 def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[float, Tensor]:
-    """The longest step that a solver may take, and the times (J,) at which steps have to end.
+    """Return the longest step that a solver may take, and the times (J,) at which steps have to
+    end.
 
     Without a setting for it, steps of a field that depends on time are bounded too: an estimate of
     the error sees a short pulse only where a stage falls into it.
@@ -210,7 +211,7 @@ def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[fl
 
 
 def stated(options: Mapping[str, float | None]) -> list[str]:
-    """Options that are set, as they are written."""
+    """Return options that are set, as they are written."""
     return [f"{name}={value:g}" for name, value in options.items() if value is not None]
 
 
@@ -220,8 +221,8 @@ def inside(y: Tensor, threshold: float) -> Tensor:
 
 
 def scored(states: Tensor, threshold: float) -> Pair:
-    """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes
-    (...).
+    """Return states (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status`
+    codes (...).
     """
     alive = inside(states, threshold).cummin(0).values  # once out, out for good
     solution = torch.where(alive, states, torch.nan).movedim(0, -2)

@@ -33,8 +33,8 @@ def checked_step(
     make: Callable[[float], Solver] = RK4,
     order: int = 4,
 ) -> float:
-    """A fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs by
-    `ALLOWED` rtol at most, relative to each member's largest component.
+    """Return a fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs
+    by `ALLOWED` rtol at most, relative to each member's largest component.
 
     Where none is found, for a field that jumps, say, the shortest one that was tried is returned,
     with a warning.
@@ -91,8 +91,8 @@ def checked_step(
 
 
 def largest_error(states: Tensor, exact: Tensor) -> float:
-    """Largest error of states (..., T, d), relative to each member's largest exact component, where
-    the exact states are known; infinite where the others are not.
+    """Return largest error of states (..., T, d), relative to each member's largest exact
+    component, where the exact states are known; infinite where the others are not.
     """
     known = exact.abs().nan_to_num(0.0)
     size = known.amax((-2, -1), keepdim=True)

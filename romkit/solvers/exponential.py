@@ -66,7 +66,7 @@ class Exponential(Solver):
 
 
 def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
-    """[[A, b], [0, 0]] (..., d + 1, d + 1) of an affine field of states like y (..., d)."""
+    """Return [[A, b], [0, 0]] (..., d + 1, d + 1) of an affine field of states like y (..., d)."""
     # at states as large as the given one, the field rounds as it does there; beside a constant,
     # changes along a state near zero would be lost in rounding
     largest = y.abs().nan_to_num(0.0, 0.0, 0.0).amax()
@@ -84,7 +84,7 @@ def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
 
 
 def advanced(step: Tensor, y: Tensor) -> Tensor:
-    """The state after a step, from the exponential of the augmented matrix."""
+    """Return the state after a step, from the exponential of the augmented matrix."""
     size = y.shape[-1]
     matrix = step[..., :size, :size]
     moved = (matrix @ y.unsqueeze(-1)).squeeze(-1)

@@ -35,7 +35,9 @@ class Grid(NamedTuple):
 
     @classmethod
     def between(cls, times: Tensor, dt: float) -> "Grid":
-        """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
+        """Return the fewest equal steps that are no longer than `dt`, but for rounding of the
+        times.
+        """
         gaps = np.diff(times.numpy(force=True)).astype(np.float64)
         # the fewest equal ones, so that every output time is the end of a step
         steps = np.ceil(gaps / dt - ROUNDING)
@@ -63,8 +65,8 @@ Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 def march(
     solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0
 ) -> Tensor:
-    """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go
-    on from `rest`.
+    """Return states (T, ..., d) of a solver with a `dt`, from one output time to the next; lost
+    members go on from `rest`.
     """
     grid = Grid.between(times, solver.dt)
     lengths = grid.h.tolist()
@@ -159,7 +161,7 @@ class RK4(Solver):
 
 
 def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
-    """The state one step of length h after t."""
+    """Return the state one step of length h after t."""
     half = h / 2
     middle = t + half
     k1 = field(t, y)
@@ -202,11 +204,11 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        """The step from u towards the solution."""
+        """Return the step from u towards the solution."""
 
     @abc.abstractmethod
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
-        """The next state, and the rate that the next step's u is guessed from."""
+        """Return the next state, and the rate that the next step's u is guessed from."""
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ class Controlled(Solver):
     def _integrate(
         self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
     ) -> Tensor:
-        """States (T, ..., d) at `times`, NaN for a member that was lost, by steps no longer than
-        `longest` that end at the jumps (J,).
+        """Return states (T, ..., d) at `times`, NaN for a member that was lost, by steps no longer
+        than `longest` that end at the jumps (J,).
         """
 
 
@@ -132,7 +132,7 @@ class TorchDiffEq(Controlled):
     def _solve(
         self, held: Field, start: Tensor, times: Tensor, longest: float, jumps: Tensor
     ) -> Tensor:
-        """States (T, ..., d) of the held field at `times`."""
+        """Return states (T, ..., d) of the held field at `times`."""
         import torchdiffeq  # it brings half of scipy along
 
         options = {"norm": lambda error: error_norm(error).max(), "max_step": longest}
@@ -154,8 +154,8 @@ class TorchDiffEq(Controlled):
 
 @validated
 def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
-    """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there
-    is no status.
+    """Return states (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and
+    there is no status.
 
     torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so
     that members of a batch do not influence each other.

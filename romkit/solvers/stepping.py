@@ -55,7 +55,7 @@ class Method(abc.ABC):
     def attempt(
         self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
     ) -> Pair:
-        """States (N, d) a step later, and the estimate of their error.
+        """Return states (N, d) a step later, and the estimate of their error.
 
         Args:
             target: of the step.
@@ -74,7 +74,9 @@ class Method(abc.ABC):
     def between(
         self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
     ) -> Tensor:
-        """States (K, d) of members (K,) at shares (K,) of the step that leads from y to `reached`."""
+        """Return states (K, d) of members (K,) at shares (K,) of the step that leads from y to
+        `reached`.
+        """
 
     @abc.abstractmethod
     def accept(self, accepted: Tensor) -> None:
@@ -211,7 +213,7 @@ class Implicit(Method):
 
 
 def _factorised(jacobian: Tensor, length: Tensor) -> Pair:
-    """Factors of 1 / (γ h) - J (N, d, d), for lengths (N, 1) of steps."""
+    """Return factors of 1 / (γ h) - J (N, d, d), for lengths (N, 1) of steps."""
     unit = torch.eye(jacobian.shape[-1], dtype=jacobian.dtype, device=jacobian.device)
     shift = RODAS4.gamma * length.unsqueeze(-1)
     matrix = unit / shift - jacobian

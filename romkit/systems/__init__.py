@@ -40,8 +40,8 @@ SYSTEMS: dict[str, type[System]] = {
 
 @validated
 def system_of(data: xr.Dataset) -> System | None:
-    """The system that the attributes of a dataset name, with its parameters; None where they name
-    none of `SYSTEMS`.
+    """Return the system that the attributes of a dataset name, with its parameters; None where they
+    name none of `SYSTEMS`.
 
     Raises:
         InputError: parameters that the system does not take.

@@ -87,7 +87,7 @@ class System(EvolutionEquation):
         tolerance: Positive | None = None,
         device: Device = "cpu",
     ) -> "SystemThroughBasis":
-        """The system in the coordinates of a basis, at a cost that does not depend on n: see
+        """Return the system in the coordinates of a basis, at a cost that does not depend on n: see
         `SystemThroughBasis`.
 
         Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that
@@ -218,8 +218,8 @@ class SystemThroughBasis(System):
 
     @validated
     def unresolved(self, data: xr.Dataset) -> xr.DataArray:
-        """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ +
-        V y: a residual.
+        """Return share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖
+        at x̄ + V y: a residual.
 
         An estimate of how far to trust a reduced model that needs no run of the full one, and does
         not see n: of terms by a random sketch, whose tensors are computed at the first call (error
@@ -260,7 +260,7 @@ class SystemThroughBasis(System):
 def _sampled(
     system: System, basis: Basis, data: xr.Dataset, tolerance: float | None
 ) -> SystemThroughBasis:
-    """The system by a few rows of its right-hand side, chosen on training data."""
+    """Return the system by a few rows of its right-hand side, chosen on training data."""
     if not gives_rows(system):
         raise InputError(
             "system",

@@ -25,8 +25,8 @@ STEP = torch.finfo(torch.float64).eps ** (1 / 3)
 
 
 def differentiable(function: Function) -> Function:
-    """A right-hand side with derivatives: its own by torch, or central differences where it is not
-    written in torch.
+    """Return a right-hand side with derivatives: its own by torch, or central differences where it
+    is not written in torch.
 
     `torch.func.jvp`, `jacfwd` and `vmap` and backward gradients work on the result.
 
@@ -148,7 +148,7 @@ def _central_difference(
     directions: Sequence[Tensor | None],
     h: Tensor,
 ) -> Tensor:
-    """Derivative of a function along directions, of which None is zero."""
+    """Return derivative of a function along directions, of which None is zero."""
     ahead, behind = [], []
     for x, direction in zip(arguments, directions, strict=True):
         step = 0.0
@@ -176,7 +176,7 @@ def _selected(x: Tensor, axis: int | None, k: int) -> Tensor:
 def _transposed_product(
     function: Function, t: Tensor, arguments: list[Tensor], k: int, gradient: Tensor
 ) -> Tensor:
-    """Gradient times the derivative by the k-th argument, entry by entry of that."""
+    """Return gradient times the derivative by the k-th argument, entry by entry of that."""
     x = arguments[k]
     products = []
     for unit in torch.eye(x.numel(), dtype=x.dtype).reshape(-1, *x.shape):

@@ -245,8 +245,8 @@ def _error_where_fastest(
     times: Tensor,
     h: float,
 ) -> tuple[float, float]:
-    """Largest error of a step, relative to its length in deviations of components, at the start and
-    where motions (C, T, d) are fastest; and the time of it.
+    """Return largest error of a step, relative to its length in deviations of components, at the
+    start and where motions (C, T, d) are fastest; and the time of it.
     """
     deviation = states.std(dim=1)  # (C, d)
     moves = _moves(states, deviation)
@@ -272,7 +272,7 @@ def _error_where_fastest(
 def _stepped(
     solver: RK4, halved: RK4, field: Callable[..., Tensor], x: Tensor, t: Tensor, h: float
 ) -> tuple[Tensor, Tensor]:
-    """States (C, d) after a step, and after two of half its length."""
+    """Return states (C, d) after a step, and after two of half its length."""
     step = torch.stack([t, t + h]).double()
     at_once = unchecked(solver.__call__)(field, x, step, engine="torch")
     in_two = unchecked(halved.__call__)(field, x, step, engine="torch")
@@ -282,7 +282,9 @@ def _stepped(
 def _error_of_step(
     solver: RK4, field: Callable[[Tensor, Tensor], Tensor], states: Tensor, times: Tensor, h: float
 ) -> float:
-    """Mean error of a step along the motion (C, T, d) that errs most, in deviations of components."""
+    """Return mean error of a step along the motion (C, T, d) that errs most, in deviations of
+    components.
+    """
     deviation = states.std(dim=1)  # (C, d)
     moves = _moves(states, deviation)
     if not bool(moves.any()):
@@ -299,8 +301,8 @@ def _error_of_step(
 
 
 def _moves(states: Tensor, deviation: Tensor) -> Tensor:
-    """Whether components (C, d) of a motion (C, T, d) move. Those at rest have rounding alone, of
-    their own size or of others that act on them.
+    """Tell whether components (C, d) of a motion (C, T, d) move. Those at rest have rounding alone,
+    of their own size or of others that act on them.
     """
     own_rounding = SAME * states.abs().amax(1)
     that_of_others = SMALL * deviation.amax(-1, keepdim=True)
@@ -333,7 +335,7 @@ def _parts(motion: Motion, order: int) -> tuple[Tensor, ...]:
 
 
 def _rate(rhs: Callable[..., object], t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-    """The right-hand side at a state, which it may write into, and a context."""
+    """Return the right-hand side at a state, which it may write into, and a context."""
     with torch.no_grad():
         rate = rhs(t, x.clone(), align(c, x))
         return torch.as_tensor(rate)
@@ -346,14 +348,14 @@ Points = list[Pair]
 def _called_at(
     system: System, motion: Motion, times: Tensor, contexts: Tensor
 ) -> tuple[Tensor, Points]:
-    """First context (1, p), and times and states at which the right-hand side is called."""
+    """Return first context (1, p), and times and states at which the right-hand side is called."""
     c = torch.atleast_2d(contexts).flatten(0, -2)[:1]
     return c, _points(_parts(motion, system.order), times, system.horizon)
 
 
 def _points(motion: Sequence[Tensor], times: Tensor, horizon: float) -> Points:
-    """States along a motion, whose parts are (..., T, n), at their times and at others, and states
-    beside them.
+    """Return states along a motion, whose parts are (..., T, n), at their times and at others, and
+    states beside them.
     """
     parts = [_first_member(part) for part in motion]  # each (T, n)
     # members that are lost have no state
@@ -389,7 +391,7 @@ def _first_member(states: Tensor) -> Tensor:
 
 
 def _contexts(context: Sequence[ContextParameter], k: int) -> tuple[Tensor, ...]:
-    """The middle of the range, each (1, p), with the k-th parameter at both ends, and NaN."""
+    """Return the middle of the range, each (1, p), with the k-th parameter at both ends, and NaN."""
     ends = torch.from_numpy(np.stack(ends_of(context)))
     contexts = ends.mean(0).repeat(3, 1)
     contexts[:2, k] = ends[:, k]
@@ -400,7 +402,7 @@ def _contexts(context: Sequence[ContextParameter], k: int) -> tuple[Tensor, ...]
 def _depends(
     evaluate: Callable[[Tensor], Iterable[Tensor]], low: Tensor, high: Tensor, unknown: Tensor
 ) -> bool:
-    """Whether values at contexts (1, p) depend on the parameter in which these differ."""
+    """Tell whether values at contexts (1, p) depend on the parameter in which these differ."""
     for at_low, at_high in zip(evaluate(low), evaluate(high), strict=True):
         if not torch.equal(at_low, at_high):
             return True

@@ -128,8 +128,8 @@ class EvolutionEquation(abc.ABC):
         return u
 
     def terms(self) -> Sequence[Term]:
-        """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default
-        (see `Term`).
+        """Return terms that add up to `rhs`, if it is a polynomial of x of degree two: none by
+        default (see `Term`).
         """
         return ()
 
@@ -140,8 +140,8 @@ class EvolutionEquation(abc.ABC):
         raise self._without_rows()
 
     def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for
-        `through`.
+        """Return rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils,
+        for `through`.
         """
         raise self._without_rows()
 
@@ -165,7 +165,7 @@ class EvolutionEquation(abc.ABC):
         return f"shorten the step or the tolerance of {self.solver}, or end the run before"
 
     def annotate(self, data: Recorded) -> xr.Dataset:
-        """Hook to add variables of the system's own to a dataset, one value per trajectory."""
+        """Return hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
 
     # -- names ----------------------------------------------------------------------------------------
@@ -193,7 +193,9 @@ class EvolutionEquation(abc.ABC):
 
     @classmethod
     def _declares(cls, name: str) -> bool:
-        """Whether the class, or one between it and `EvolutionEquation`, has an attribute of its own."""
+        """Tell whether the class, or one between it and `EvolutionEquation`, has an attribute of
+        its own.
+        """
         below = cls.__mro__[: cls.__mro__.index(EvolutionEquation)]
         return any(name in vars(kind) for kind in below)
 
@@ -235,8 +237,8 @@ class EvolutionEquation(abc.ABC):
     def field(
         self, context: Tensor | float | ContextFunction | None = None, **named: object
     ) -> Field:
-        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor
-        (..., p).
+        """Return the right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a
+        tensor (..., p).
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
@@ -245,16 +247,16 @@ class EvolutionEquation(abc.ABC):
         return bound(self.rhs, context)
 
     def phase_field(self, context: Tensor | ContextFunction) -> Field:
-        """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one
-        that varies in time.
+        """Return field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or
+        one that varies in time.
         """
         if self.order == 1:
             return self.field(context)
         return EvolutionEquation.field(self, context)
 
     def commutator(self, shifts: Shifts, x: Tensor, c: Tensor) -> float:
-        """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at
-        states x (..., n).
+        """Return largest difference of f(g x) and g f(x), relative to f, for a shift g by one
+        point, at states x (..., n).
         """
         f = self.field(c)
         t = torch.zeros((), dtype=x.dtype)
@@ -265,13 +267,15 @@ class EvolutionEquation(abc.ABC):
         return float(difference.abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
-        """The field at contexts (..., p), where its coefficients are at hand: of systems by
+        """Return the field at contexts (..., p), where its coefficients are at hand: of systems by
         `through`.
         """
         return None
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
-        """The metric of states at a context (..., p); at that of time 0 where it varies in time."""
+        """Return the metric of states at a context (..., p); at that of time 0 where it varies in
+        time.
+        """
         if varies(context):
             c = context(torch.zeros(()))
         else:
@@ -281,8 +285,8 @@ class EvolutionEquation(abc.ABC):
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
     def problem(self, path: Path, context: Tensor | ContextFunction) -> Problem:
-        """The system as it is reduced by the operators along a path; `context` (..., p) is that of
-        the path.
+        """Return the system as it is reduced by the operators along a path; `context` (..., p) is
+        that of the path.
         """
         field = self.field(context)
         metric = self.metric(context)
@@ -352,8 +356,8 @@ class EvolutionEquation(abc.ABC):
         engine: str = "auto",
         label: str,
     ) -> Solution:
-        """States (..., T, order · n) as of `simulate`, without rates, which of large systems may
-        take longer.
+        """Return states (..., T, order · n) as of `simulate`, without rates, which of large systems
+        may take longer.
         """
         solver = self.solver_at(context)
         # a pulse that is shorter than a step, or ends within one, must be seen
@@ -367,7 +371,7 @@ class EvolutionEquation(abc.ABC):
             return unchecked(solver.__call__)(field, y, times, engine=engine, label=label)
 
     def solver_at(self, context: Tensor | ContextFunction) -> Solver:
-        """The solver of the full model at contexts (..., p)."""
+        """Return the solver of the full model at contexts (..., p)."""
         if self.solver is not None:
             return self.solver
         return self.default_solver(context)
@@ -440,7 +444,7 @@ class EvolutionEquation(abc.ABC):
     def record(
         self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]
     ) -> xr.Dataset:
-        """A motion as a dataset in romkit's schema, with provenance and further attributes.
+        """Return a motion as a dataset in romkit's schema, with provenance and further attributes.
 
         Raises:
             InputError: a right-hand side that mixes trajectories or writes into its arguments, or
@@ -483,8 +487,8 @@ class EvolutionEquation(abc.ABC):
         }
 
     def at_rest(self, contexts: Tensor) -> Parts:
-        """States to be replaced by given ones, each (C, n): with no velocity, where a system has
-        any.
+        """Return states to be replaced by given ones, each (C, n): with no velocity, where a system
+        has any.
         """
         zero = contexts.new_zeros(len(contexts), self.state_size)
         return (zero,) * self.order
@@ -513,8 +517,8 @@ class EvolutionEquation(abc.ABC):
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
     ) -> tuple[Tensor, Generator | None]:
-        """Contexts (C, p) of a split, or given by name, and a generator for initial states where
-        those are random.
+        """Return contexts (C, p) of a split, or given by name, and a generator for initial states
+        where those are random.
         """
         if split is None:
             names = self.context_names

@@ -166,8 +166,8 @@ def _step(nonlinear: TensorMap, v: Tensor, coefficients: tuple[Tensor, ...]) -> 
 
 
 def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
-    """Coefficients of a step h by contour integrals, free of cancellation (Kassam & Trefethen 2005,
-    section 3).
+    """Return coefficients of a step h by contour integrals, free of cancellation (Kassam &
+    Trefethen 2005, section 3).
     """
     numbers = torch.arange(1, CONTOUR + 1, dtype=linear.dtype)
     angle = torch.pi * (numbers - 0.5) / CONTOUR

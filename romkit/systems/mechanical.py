@@ -55,13 +55,15 @@ class MechanicalSystem(System):
         return torch.zeros(*contexts.shape[:-1], self.state_size, dtype=contexts.dtype)
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """The first-order form on y = (q, q̇), (..., 2n)."""
+        """Return the first-order form on y = (q, q̇), (..., 2n)."""
         q, v = x.chunk(2, dim=-1)
         a = self.acceleration(t, q, v, c)
         return torch.cat([v.expand_as(a), a], dim=-1)  # (..., 2n)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
+        """Return the right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (...,
+        p).
+        """
         c = bound_context(self.context_names, context, named)
         acceleration = differentiable(self.acceleration)
 

@@ -50,8 +50,8 @@ class Lost(NamedTuple):
 
 
 def lost_in(states: Tensor, status: Tensor, start: Tensor) -> Lost:
-    """Trajectories (..., T, n) of a status (...) that are lost, but for those whose start (..., n)
-    was so already.
+    """Return trajectories (..., T, n) of a status (...) that are lost, but for those whose start
+    (..., n) was so already.
     """
     # a member that began without a state is no loss of the solver
     started = start.isfinite().all(-1)

@@ -35,7 +35,7 @@ DRIVING = 4
 
 
 def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> Angles:
-    """All sixteen angles, velocities and accelerations from the first four.
+    """Return all sixteen angles, velocities and accelerations from the first four.
 
     Args:
         q: (..., 4) driving angles in rad.
@@ -63,7 +63,7 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> Angles:
 def _table(
     q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor
 ) -> tuple[Jet, ...]:
-    """The twelve coupled angles, q5 to q16."""
+    """Return the twelve coupled angles, q5 to q16."""
     wave = 2 * l2 * q2
     q1_power = _power(q1, 4 * l1)
     q3_power = _power(q3, 4 * l3)

@@ -26,7 +26,7 @@ Parts = tuple[Tensor, ...]
 
 
 def euclidean(x: Tensor, u: Tensor) -> Tensor:
-    """The metric in which all components weigh the same: u itself.
+    """Return the metric in which all components weigh the same: u itself.
 
     Example:
         >>> import torch
@@ -39,7 +39,7 @@ def euclidean(x: Tensor, u: Tensor) -> Tensor:
 
 
 def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
-    """The field of data without equations.
+    """Return the field of data without equations.
 
     Raises:
         InputError: always.
@@ -133,28 +133,28 @@ class Problem(abc.ABC):
     order: ClassVar[int]
 
     def split(self, w: Tensor) -> Parts:
-        """The parts of a latent state w (..., order · m)."""
+        """Return the parts of a latent state w (..., order · m)."""
         return w.chunk(self.order, dim=-1)
 
     def join(self, *parts: Tensor) -> Tensor:
-        """The latent state with these parts."""
+        """Return the latent state with these parts."""
         return torch.cat(parts, dim=-1)
 
     @abc.abstractmethod
     def encode(self, P: Operator, parts: Parts) -> Tensor:
-        """The encoded state w (..., order · m)."""
+        """Return the encoded state w (..., order · m)."""
 
     @abc.abstractmethod
     def decode(self, P: Operator, w: Tensor) -> Parts:
-        """The decoded state."""
+        """Return the decoded state."""
 
     @abc.abstractmethod
     def decoded(self, t: Tensor, w: Tensor) -> Decoded:
-        """The manifold at w, and the motion there."""
+        """Return the manifold at w, and the motion there."""
 
     @abc.abstractmethod
     def linearised(self, t: Tensor, w: Tensor) -> Linearised:
-        """The manifold at w with its tangents, and the motion there."""
+        """Return the manifold at w with its tangents, and the motion there."""
 
     @abc.abstractmethod
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:

@@ -99,14 +99,14 @@ def _summary(system: EvolutionEquation, basis: Basis, data: TrainingData) -> Sum
 
 
 def _left_out(basis: Basis) -> float:
-    """Share of the energy of the states that a basis leaves out."""
+    """Return share of the energy of the states that a basis leaves out."""
     if basis.energy is None:
         return UNKNOWN
     return max(1 - basis.energy[-1].item(), SMALLEST)
 
 
 def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:
-    """Times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
+    """Return times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
 
     Args:
         system: of the data.
@@ -127,8 +127,8 @@ def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> 
 
 
 def coordinates_of(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:
-    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as `training_data`
-    takes them.
+    """Return times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as
+    `training_data` takes them.
     """
     check_context("data", data, system.context_names)
     # by their names: states of a whole basis are as many as coordinates
@@ -206,15 +206,15 @@ class Rows(Display):
         return constants["mean"] + y @ constants["modes"]
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """The rows (..., s) of f at states (..., k) at the points, with c (..., p) broadcastable
-        against them.
+        """Return the rows (..., s) of f at states (..., k) at the points, with c (..., p)
+        broadcastable against them.
         """
         constants = self.constants.like(x)
         entries = x[..., constants["stencil"]]
         return self.system.rhs_rows(t, constants["rows"], entries, c)
 
     def facts(self) -> dict[str, str]:
-        """Numbers of rows and of entries of the state that they need, and the system."""
+        """Return numbers of rows and of entries of the state that they need, and the system."""
         size = self.basis.size
         return {
             "system": self.system.name,
@@ -275,7 +275,7 @@ class Sampled(Rows):
         return self._rate(self._velocity(t, y, c))
 
     def _velocity(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """The rows (..., s) of f at coordinates."""
+        """Return the rows (..., s) of f at coordinates."""
         return self.rhs(t, self.decode(y), c)
 
     def _rate(self, velocity: Tensor) -> Tensor:
@@ -292,19 +292,19 @@ class Sampled(Rows):
         return (deviation @ constants["unseen"]).norm(dim=-1)
 
     def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """Share (...) of the rows of f that V ẏ leaves."""
+        """Return share (...) of the rows of f that V ẏ leaves."""
         constants = self.constants.like(y)
         velocity = self._velocity(t, y, c)
         outside = velocity - self._rate(velocity) @ constants["modes_at_rows"]
         return outside.norm(dim=-1) / velocity.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """Residual (...), 1 at `REACH` times the largest one of the training data."""
+        """Return residual (...), 1 at `REACH` times the largest one of the training data."""
         return self.residual(t, y, c) / self.reach
 
     def calibrated(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
-        """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts
-        (N, p).
+        """Return rows that know the residuals at training data: times (N,), coordinates (N, r),
+        contexts (N, p).
         """
         rounding = ROUNDING * self.rates.mean[self.rows].norm().item()
         largest = rounding
@@ -315,13 +315,13 @@ class Sampled(Rows):
 
 
 def gives_rows(system: EvolutionEquation) -> bool:
-    """Whether a system gives rows of its right-hand side."""
+    """Tell whether a system gives rows of its right-hand side."""
     return type(system).rhs_rows is not EvolutionEquation.rhs_rows
 
 
 def chosen_rows(modes: Tensor, number: int) -> Tensor:
-    """Rows (number,) of modes (n, m), number >= m, from which coordinates in the modes are read off
-    with small errors.
+    """Return rows (number,) of modes (n, m), number >= m, from which coordinates in the modes are
+    read off with small errors.
 
     The first m are pivots of a QR decomposition; each further one raises the smallest singular
     value of the rows most, by a lower bound of what it becomes.

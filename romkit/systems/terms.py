@@ -61,8 +61,8 @@ class Quadratic(NamedTuple):
         return self.constant + linear + quadratic
 
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
-        """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (..., r, m), shift (...,
-        r).
+        """Return a -> testᵀ g(shift + factor a), for a (..., m), factor and test (..., r, m), shift
+        (..., r).
         """
         full = symmetric(self.quadratic)  # (..., i, j, r)
         row = shift[..., None, None, :]
@@ -144,13 +144,13 @@ class Projected:
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
 
     def with_coefficients(self, coefficients: Sequence[TensorMap | None]) -> "Projected":
-        """Tensors of these terms with other coefficients, one for each term."""
+        """Return tensors of these terms with other coefficients, one for each term."""
         image = copy.copy(self)
         image.coefficients = list(coefficients)
         return image
 
     def at(self, c: Tensor) -> Quadratic:
-        """The field at contexts (..., p), in their precision."""
+        """Return the field at contexts (..., p), in their precision."""
         by_degree = zip(*self.images, strict=True)
         sums = []
         for tensors, zero in zip(by_degree, self.zero, strict=True):

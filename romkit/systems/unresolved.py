@@ -54,7 +54,7 @@ def sketch(full: EvolutionEquation, basis: Basis) -> Projected:
 
 
 def _as_one_trajectory(system: ThroughBasis, data: xr.Dataset) -> xr.Dataset:
-    """A run without trajectories, with its context as that of one."""
+    """Return a run without trajectories, with its context as that of one."""
     contexts = {}
     for name in system.context_names:
         if name in data:

@@ -39,8 +39,8 @@ def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
 
 
 def manufactured(path: Path, order: int, law: LatentLaw = latent_law) -> Problem:
-    """The problem whose trajectories are the decoded ones of `law`, in a metric that depends on the
-    state.
+    """Return the problem whose trajectories are the decoded ones of `law`, in a metric that depends
+    on the state.
     """
 
     def first_order(t: Tensor, x: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def manufactured(path: Path, order: int, law: LatentLaw = latent_law) -> Problem
 
 
 def beginning(p: Probe, order: int) -> Tensor:
-    """A latent state (B, order · m) per context."""
+    """Return a latent state (B, order · m) per context."""
     z, dz = p.operator.encode_jvp(p.x, p.v)
     return torch.cat([z, dz], dim=-1)[..., : order * p.projection.latent_dim]
 
@@ -92,7 +92,7 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
 
 
 def _field_of(problem: Problem, law: LatentLaw) -> Field:
-    """The first-order form of a latent law."""
+    """Return the first-order form of a latent law."""
     return lambda t, w: problem.motion(w, law(t, *problem.split(w)))
 
 
@@ -107,7 +107,8 @@ def start(dynamics: LatentDynamics, p: Probe, order: int) -> None:
 
 
 def fixed_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> Solution:
-    """The solution by steps of one length, so that two ways to the same differ by rounding alone.
+    """Return the solution by steps of one length, so that two ways to the same differ by rounding
+    alone.
 
     Dynamics that step in time by themselves refuse a solver, and take their own steps.
     """

@@ -26,7 +26,7 @@ class Probe(NamedTuple):
 
 
 def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0) -> Probe:
-    """A float64 copy of `projection` with random states and contexts.
+    """Return a float64 copy of `projection` with random states and contexts.
 
     Args:
         projection: a single model (unstack a stack first).

@@ -56,7 +56,7 @@ def rules_of(what: str) -> Iterator[None]:
 
 
 def _rule_in(error: BaseException) -> str:
-    """Name of the rule in which an error came up."""
+    """Return name of the rule in which an error came up."""
     here = Path(__file__).parent
     frames = traceback.extract_tb(error.__traceback__)[1:]
     functions = [frame.name for frame in frames if Path(frame.filename).parent == here]

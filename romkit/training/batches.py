@@ -43,7 +43,7 @@ class FlatParameters:
         return torch.cat(columns, dim=1)
 
     def write(self, theta: Tensor) -> None:
-        """Puts theta (S, P) into the parameters of the stack."""
+        """Put theta (S, P) into the parameters of the stack."""
         for name, value in self._split(theta).items():
             self._parameters[name].data.copy_(value)
 
@@ -63,7 +63,7 @@ class FlatParameters:
         return pairs, torch.cat(plain, dim=1)
 
     def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
-        """Puts together what `split` cut."""
+        """Put together what `split` cut."""
         sizes = [block[0] for block in self._blocks if len(block) == 1]
         plain = iter(rest.split(sizes, dim=1))
         points = iter(pairs)
@@ -87,7 +87,7 @@ class FlatParameters:
         return matrices
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
-        """Puts together what `matrices` cut."""
+        """Put together what `matrices` cut."""
         pieces = {}
         for members, alike in zip(self._alike.values(), matrices, strict=True):
             pieces |= zip(members, alike.unbind(1), strict=True)
@@ -97,7 +97,7 @@ class FlatParameters:
     def leaves(
         self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None
     ) -> list[nn.Parameter]:
-        """The parameters of one seed, theta (1, P), in order and each with its own shape.
+        """Return the parameters of one seed, theta (1, P), in order and each with its own shape.
 
         With `pair`, a biorthogonal pair is one parameter, made by it from (2n, r), Φ above Ψ.
         """
@@ -124,8 +124,8 @@ class FlatParameters:
         return loss
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
-        """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of
-        what is between.
+        """Return shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair,
+        (size,) of what is between.
         """
         blocks: list[tuple[int, ...]] = []
         numbers = range(len(self.names))
@@ -140,12 +140,12 @@ class FlatParameters:
         return blocks
 
     def _pair_of(self, k: int) -> str:
-        """Name of the pair that parameter k belongs to; "" if it is none's."""
+        """Return name of the pair that parameter k belongs to; "" if it is none's."""
         owner, _, _ = self.names[k].rpartition(".")
         return owner if owner in self._pairs else ""
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:
-        """Groups of parameters that are matrices (a, b) of one size."""
+        """Return groups of parameters that are matrices (a, b) of one size."""
         alike: dict[tuple[int, int], list[int]] = {}
         for k, shape in enumerate(self.shapes):
             columns = 1
@@ -164,7 +164,7 @@ class FlatParameters:
 
 
 def _is_trained_pair(module: nn.Module) -> bool:
-    """Whether a module is a biorthogonal pair of which all is trained."""
+    """Tell whether a module is a biorthogonal pair of which all is trained."""
     if not isinstance(module, BiorthogonalPair):
         return False
     return all(parameter.requires_grad for parameter in module.parameters())
@@ -187,13 +187,13 @@ class Batch(NamedTuple):
         every: int,
         unit: float = 1.0,
     ) -> "Batch":
-        """Each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time."""
+        """Return each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time."""
         return cls.from_snapshots(snapshots(data, every=every), frame, unit)
 
     @classmethod
     def with_gaps(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
-        """Each `every`-th snapshot (N, ...) of which some component is there, NaN in place of what
-        is missing; velocities are zero.
+        """Return each `every`-th snapshot (N, ...) of which some component is there, NaN in place
+        of what is missing; velocities are zero.
         """
         thinned = data.isel(time=slice(None, None, every))
         gaps = thinned["state"].transpose(*DIMS).values.astype(np.float64)
@@ -208,7 +208,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def from_snapshots(cls, rows: Snapshots, frame: Frame, unit: float = 1.0) -> "Batch":
-        """Snapshots in normalised coordinates, in the precision of the frame."""
+        """Return snapshots in normalised coordinates, in the precision of the frame."""
         state, velocity, context = (tensor.double() for tensor in rows)
         # in float32 a large mean would swallow what varies about it
         exact = copy.deepcopy(frame).double()
@@ -263,7 +263,7 @@ def batches(
 
 
 def generators_of(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
-    """A generator of each seed for an epoch: a stack and a single seed see the same batches."""
+    """Return a generator of each seed for an epoch: a stack and a single seed see the same batches."""
     generators = []
     for seed in seeds:
         number = (seed * 1_000_003 + epoch) % 2**63
@@ -272,12 +272,12 @@ def generators_of(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
-    """Number of batches that `batches` yields."""
+    """Return number of batches that `batches` yields."""
     return max(1, n // batch_size)
 
 
 def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generator]) -> AnyBatch:
-    """Rows with noise on states and contexts, drawn for each seed by its own generator."""
+    """Return rows with noise on states and contexts, drawn for each seed by its own generator."""
 
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
         shape = like.shape[1:]

@@ -52,8 +52,8 @@ class Checkpoint:
         self._next = 0.0
 
     def load(self, like: Snapshot) -> Snapshot:
-        """The run as it was when last saved, on the device of `like`; `like` itself if there is no
-        file.
+        """Return the run as it was when last saved, on the device of `like`; `like` itself if there
+        is no file.
 
         Raises:
             FileError: the file is damaged or belongs to another run.
@@ -110,7 +110,7 @@ bytes.
 
 
 def _tensors(run: Snapshot) -> files.Tensors:
-    """Tensors of a run, by the names that they have in a checkpoint and in the order of
+    """Return tensors of a run, by the names that they have in a checkpoint and in the order of
     `tree_leaves`.
     """
     moments = [f"moment.{k}" for k in range(len(run.state.moments))]
@@ -121,15 +121,15 @@ def _tensors(run: Snapshot) -> files.Tensors:
 
 
 def _stored(name: str, value: Tensor) -> Tensor:
-    """A tensor as a checkpoint has it."""
+    """Return a tensor as a checkpoint has it."""
     if name.startswith(FINITE):
         return value
     return value.unsqueeze(-1).contiguous().view(torch.uint8)
 
 
 def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
-    """The snapshot of a file, with shapes, dtypes and device of `like`, but for the number of
-    epochs.
+    """Return the snapshot of a file, with shapes, dtypes and device of `like`, but for the number
+    of epochs.
 
     Raises:
         KeyError, ValueError, RuntimeError: it has others.

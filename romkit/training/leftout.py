@@ -44,8 +44,8 @@ class LeftOutRollouts:
         self.times = torch.as_tensor(times_of(data), dtype=torch.float64)
 
     def runs_at(self, contexts: Tensor) -> Tensor:
-        """Number (C,) of a run at each context (C, p) whose first state is complete; -1 where there
-        is none, where contexts move, and for a system of order two.
+        """Return number (C,) of a run at each context (C, p) whose first state is complete; -1
+        where there is none, where contexts move, and for a system of order two.
         """
         if self.system.order != 1 or self.contexts.ndim > 2:
             return torch.full((len(contexts),), -1)

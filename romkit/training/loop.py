@@ -109,7 +109,7 @@ def train(
 
 
 def _start(optimizer: Optimizer | TorchOptimizer, flat: FlatParameters, watching: bool) -> Snapshot:
-    """The run before its first epoch."""
+    """Return the run before its first epoch."""
     theta = flat.read()
     losses = theta.new_zeros(0, len(theta))
     state = optimizer.start(theta, flat)
@@ -117,7 +117,7 @@ def _start(optimizer: Optimizer | TorchOptimizer, flat: FlatParameters, watching
 
 
 def _has_ended(run: Snapshot, checkpoint: Checkpoint | None, watch: Watch | None) -> bool:
-    """Whether a run that is resumed had been ended by its watch, or would be by this one."""
+    """Tell whether a run that is resumed had been ended by its watch, or would be by this one."""
     if checkpoint is not None and checkpoint.ended:
         return True
     if watch is None:
@@ -145,7 +145,7 @@ class EpochOfSteps(NamedTuple):
     per_epoch: int
 
     def after(self, run: Snapshot, epoch: int, batches: Iterable[tuple[Tensor, ...]]) -> Snapshot:
-        """The run after an epoch over these batches."""
+        """Return the run after an epoch over these batches."""
         state, plateaus = run.state, run.plateaus
         total = torch.zeros_like(plateaus.best)
         for index, batch in enumerate(batches):
@@ -173,7 +173,7 @@ def _warn_of_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
 
 
 def _report(run: Snapshot, epoch: int, epochs: int) -> Epoch:
-    """Argument of the watch after an epoch."""
+    """Return argument of the watch after an epoch."""
     validation = None
     if len(run.best.losses):
         validation = run.best.losses[-1]
@@ -185,7 +185,7 @@ Reports = list[dict[str, object]]
 
 
 def by_seed(**columns: Tensor) -> Reports:
-    """Reports from tensors with a leading seed axis."""
+    """Return reports from tensors with a leading seed axis."""
     values = [column.tolist() for column in columns.values()]
     reports = []
     for row in zip(*values, strict=True):

@@ -109,16 +109,16 @@ class LossTerm(abc.ABC):
     def attach(
         self, rows: Batch, frame: Frame, weights: Tensor, system: System | None
     ) -> Tensor | None:
-        """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before
-        training; or None.
+        """Return numbers (N, k) that go with the snapshots (N, n) into the batches, made once
+        before training; or None.
 
         Only one term of a loss may have them.
         """
         return None
 
     def prepared(self, rows: Batch) -> "LossTerm":
-        """The term for a training on these snapshots (N, n): itself, unless it needs something of
-        them.
+        """Return the term for a training on these snapshots (N, n): itself, unless it needs
+        something of them.
         """
         return self
 
@@ -319,7 +319,7 @@ def attached(
     component_weighting: float,
     system: System | None,
 ) -> AnyBatch:
-    """The snapshots with what a term attaches to them, if one does."""
+    """Return the snapshots with what a term attaches to them, if one does."""
     weights = component_weights(frame, component_weighting)
     attachments = [term.attach(rows, frame, weights, system) for term in terms]
     extras = [extra for extra in attachments if extra is not None]
@@ -416,8 +416,8 @@ def log_bound(maps: object) -> Tensor:
 
 
 def _steepest(activation: Hyperbola) -> Tensor:
-    """Largest slope at any input, unit and context: (S,) of gains (S, ..., r), or () of a fixed
-    slope.
+    """Return largest slope at any input, unit and context: (S,) of gains (S, ..., r), or () of a
+    fixed slope.
     """
     slope = activation.gain + 2 * activation.bend.abs()
     return slope.flatten(1).amax(1) if slope.ndim > 1 else slope.amax()

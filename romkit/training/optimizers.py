@@ -49,14 +49,16 @@ class Optimizer(abc.ABC):
     """
 
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        """The optimizer's own tensors before the first step: by default the first and second moment
-        of Adam.
+        """Return the optimizer's own tensors before the first step: by default the first and second
+        moment of Adam.
         """
         return torch.zeros_like(theta), torch.zeros_like(theta)
 
     @abc.abstractmethod
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
-        """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
+        """Return new theta and moments from the gradient (S, P); `state.count` already counts this
+        step.
+        """
 
     def between(self, state: State, taken: int) -> State:
         """Work after `taken` steps and before the next, run eagerly because it is rare or cannot be
@@ -65,12 +67,12 @@ class Optimizer(abc.ABC):
         return state
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
-        """The state before the first step."""
+        """Return the state before the first step."""
         moments = self.moments(theta, flat)
         return State(theta, moments, theta.new_zeros(()), _all_alive(theta))
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
-        """The function that makes one step. A seed that stops being finite keeps its last
+        """Return the function that makes one step. A seed that stops being finite keeps its last
         parameters.
         """
 
@@ -109,14 +111,14 @@ def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -
 
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
-    """Each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
+    """Return each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
     norm = gradient.norm(dim=1, keepdim=True)
     factor = (largest / norm).clamp(max=1.0)
     return gradient * factor
 
 
 def _where(alive: Tensor, after: Tensor, before: Tensor) -> Tensor:
-    """Values after a step of seeds that are alive, and before it of others."""
+    """Return values after a step of seeds that are alive, and before it of others."""
     beside_seeds = (1,) * (after.ndim - 1)
     mask = alive.reshape(len(alive), *beside_seeds)
     return torch.where(mask, after, before)
@@ -151,7 +153,7 @@ class Adam(Optimizer):
         return theta, (averages.momentum, averages.square)
 
     def _slope(self, state: State, gradient: Tensor) -> Tensor:
-        """Gradient with clipping and weight decay."""
+        """Return gradient with clipping and weight decay."""
         return clipped(gradient, self.clip) + self.weight_decay * state.theta
 
     def _averages(
@@ -200,8 +202,8 @@ class Soap(Adam):
     period: int = 10
 
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        """First moment, second moment in the bases, then for each side of a matrix that is turned
-        mean, and basis.
+        """Return first moment, second moment in the bases, then for each side of a matrix that is
+        turned mean, and basis.
         """
         matrices = flat.matrices(theta)
         bases = []
@@ -248,7 +250,7 @@ class Soap(Adam):
 
 
 def _sides(matrices: Sequence[Tensor], *, largest: int = 512) -> list[tuple[int, int]]:
-    """(number of the matrix, axis) of each side that is turned.
+    """Return (number of the matrix, axis) of each side that is turned.
 
     `largest`: sides of a matrix from here on are not turned: a basis of theirs would cost more
     than it gains.
@@ -275,7 +277,7 @@ def _turned(
 
 
 def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Running means and bases among the moments of SOAP."""
+    """Return running means and bases among the moments of SOAP."""
     _, _, *of_sides = state.moments
     half = len(of_sides) // 2
     return tuple(of_sides[:half]), tuple(of_sides[half:])
@@ -312,8 +314,8 @@ class RiemannianAdam(Adam):
     retraction: Fractional = field(default_factory=Fractional)
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
-        """The state before the first step, from parameters whose pairs need not be on the manifold
-        yet.
+        """Return the state before the first step, from parameters whose pairs need not be on the
+        manifold yet.
         """
         pairs, rest = flat.split(theta)
         points = [restore(x) for x in pairs]
@@ -364,7 +366,7 @@ class TorchOptimizer:
     clip: float = math.inf
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
-        """The state before the first step; moments stay in the optimizers."""
+        """Return the state before the first step; moments stay in the optimizers."""
         return State(theta, (), theta.new_zeros(()), _all_alive(theta))
 
     def between(self, state: State, taken: int) -> State:
@@ -372,8 +374,8 @@ class TorchOptimizer:
         return state
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
-        """The function that makes one step. It remembers, and is for one run from its first state
-        to its last.
+        """Return the function that makes one step. It remembers, and is for one run from its first
+        state to its last.
         """
         seeds: list[_Seed] = []
 
@@ -419,7 +421,7 @@ class _Seed:
         return torch.cat([parameter.flatten() for parameter in self.parameters])
 
     def step(self, rate: float, batch: tuple[Tensor, ...]) -> Tensor:
-        """A step at `rate` times the optimizer's own learning rates; the loss () before it."""
+        """Return a step at `rate` times the optimizer's own learning rates; the loss () before it."""
         if not self.alive:
             return self.parameters[0].new_full((), torch.nan).detach()
         # an optimizer of the user's changes parameters in place

@@ -143,7 +143,7 @@ class _Windows:
         )
 
     def length(self, progress: float) -> int:
-        """Steps of the windows at `progress` in [0, 1) of the refinement."""
+        """Return steps of the windows at `progress` in [0, 1) of the refinement."""
         longest = self.samples - max(2, self.samples // 25)
         ratio = max(1.0, longest / FIRST_PHASE_LENGTH)
         grown = min(1.0, progress / PHASE_GROWTH)
@@ -151,7 +151,7 @@ class _Windows:
         return round(min(longest, length))
 
     def draw(self, length: int, generator: torch.Generator) -> Tensor:
-        """Times (length + 1, C) of one window of every trajectory."""
+        """Return times (length + 1, C) of one window of every trajectory."""
         begin = torch.randint(self.samples - length, (self.count,), generator=generator)
         return begin + torch.arange(length + 1)[:, None]
 
@@ -166,7 +166,7 @@ class _Windows:
         return tau.double(), gradient.double(), usable
 
     def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
-        """Whether a window that was usable is so no more."""
+        """Tell whether a window that was usable is so no more."""
         # as in `timing`: without gradients the latent step would be compiled once more
         with torch.enable_grad():
             variable = theta.repeat(self.count, 1).requires_grad_()
@@ -260,7 +260,8 @@ def _refine_one(
     *,
     renew: int = 3,
 ) -> tuple[Tensor, list[float]]:
-    """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each.
+    """Return parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before
+    each.
 
     `renew`: steps after which H is estimated again.
     """
@@ -305,8 +306,8 @@ def _damped_step(
     damping: float,
     is_usable: Callable[[Tensor], bool],
 ) -> tuple[Tensor, float]:
-    """Parameters (P,) after a step that is short enough and usable, and the damping for the next;
-    as they were where no damping that is tried gives one.
+    """Return parameters (P,) after a step that is short enough and usable, and the damping for the
+    next; as they were where no damping that is tried gives one.
     """
     for _ in range(TRIES):
         solution = torch.linalg.solve_ex(matrix + damping * unit, slope.unsqueeze(1)).result
@@ -319,11 +320,11 @@ def _damped_step(
 
 
 def _keeps(snapshots: _Snapshots, theta: Tensor, rows: Batch, loss: float) -> bool:
-    """Whether the loss on snapshots is hardly larger at parameters (P,) than it was."""
+    """Tell whether the loss on snapshots is hardly larger at parameters (P,) than it was."""
     after, _ = snapshots.loss_and_gradient(theta, rows)
     return after < 1.05 * loss + 0.01
 
 
 def _copies(stacked: Projection, number: int) -> Projection:
-    """A stack of `number` models like one of `stacked`."""
+    """Return a stack of `number` models like one of `stacked`."""
     return stack(unstack(stacked)[:1] * number)

@@ -83,14 +83,14 @@ class SnapshotTraining:
     noise_unit: Annotated[str, checks.choice(NOISE_UNITS)] = "scale"
 
     def make_optimizer(self) -> Optimizer:
-        """The optimizer with these settings."""
+        """Return the optimizer with these settings."""
         if callable(self.optimizer):
             return TorchOptimizer(self.optimizer, self.learning_rate, self.clip)
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
     @validated
     def make_noise(self, frame: Frame) -> Noise | None:
-        """The noise in normalised coordinates, None if there is none."""
+        """Return the noise in normalised coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
             return None
         state, context = torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale)
@@ -163,8 +163,8 @@ class Recipe:
 
     @validated
     def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
-        """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted
-        names of parts.
+        """Return the recipe with other values: its parts, settings of snapshots, weights of terms,
+        dotted names of parts.
 
         Parts come first, so that `rollouts=RolloutTraining(...)` and `rollouts.steps=30` may be
         given together.
@@ -179,7 +179,7 @@ class Recipe:
         return recipe
 
     def _with(self, name: str, value: object) -> "Recipe":
-        """The recipe with another value of a setting."""
+        """Return the recipe with another value of a setting."""
         if name in FIELDS:
             return dataclasses.replace(self, **{name: value})
         if name in WEIGHTS:
@@ -207,7 +207,7 @@ def _plain_term(term: LossTerm) -> dict[str, object]:
 
 
 def _changed(stage: object, name: str, field: str, value: object) -> object:
-    """Settings of a stage with another value of one; errors call it as the user did."""
+    """Return settings of a stage with another value of one; errors call it as the user did."""
     try:
         return dataclasses.replace(stage, **{field: value})
     except InputError as error:

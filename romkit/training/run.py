@@ -45,7 +45,7 @@ def digest(tensors: Sequence[Tensor]) -> str:
 
 
 def _joined(reports: Reports, further: Sequence[Mapping[str, object]]) -> Reports:
-    """Reports with further facts about each seed."""
+    """Return reports with further facts about each seed."""
     joined = []
     for report, facts in zip(reports, further, strict=True):
         joined.append(report | facts)
@@ -84,7 +84,7 @@ class Run:
     behind_basis: bool = False
 
     def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
-        """The trained models, on the CPU, each with a report of how it went.
+        """Return the trained models, on the CPU, each with a report of how it went.
 
         Args:
             models: one per seed, alike but for their parameters.
@@ -135,7 +135,7 @@ class Run:
             check_autonomous(self.system, rows, frame, times_of(self.data))
 
     def _initialised(self, models: Sequence[Projection], rows: Batch) -> list[Mapping[str, object]]:
-        """Facts about the models' parameters from data, which they take over."""
+        """Return facts about the models' parameters from data, which they take over."""
         if self.started:
             return [{} for _ in models]
         model = models[0]
@@ -154,7 +154,7 @@ class Run:
         return facts
 
     def _rows_for_start(self, model: Projection, rows: Batch) -> Batch:
-        """Snapshots that a model starts from."""
+        """Return snapshots that a model starts from."""
         if model.takes_gaps:
             return Batch.with_gaps(self.data, model.frame, self.plan.snapshots.every)
         return rows
@@ -183,7 +183,7 @@ class Run:
         return reports
 
     def _ready(self, rows: Batch, loss: Sequence[LossTerm], frame: Frame) -> AnyBatch:
-        """Snapshots with what the loss attaches to them, on the device."""
+        """Return snapshots with what the loss attaches to them, on the device."""
         rows = attached(rows, loss, frame, self.plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
 
@@ -242,7 +242,7 @@ class Run:
         long_run: int = 10_000_000,
         long_run_on_gpu: int = 3000,
     ) -> tuple[bool, bool]:
-        """Whether the step on snapshots is compiled, and whether it is compiled or captured.
+        """Tell whether the step on snapshots is compiled, and whether it is compiled or captured.
 
         `long_run`: rows (steps x seeds x batch size) from which compiling the step pays for
         the ten seconds that it takes with Adam. By benchmarks/training/RESULTS.md a row
@@ -269,7 +269,7 @@ class Run:
         return compiled, compiled or captured
 
     def _compiled(self, pays: bool) -> bool:
-        """Whether a step is compiled, which has to pay where that is left open."""
+        """Tell whether a step is compiled, which has to pay where that is left open."""
         if self.engine != "auto":
             return self.engine == "compiled"
         if not pays:

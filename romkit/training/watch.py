@@ -106,7 +106,7 @@ class Watch:
 
     @validated
     def divided(self, data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset | None]:
-        """The part of a dataset for training, and the held-out data."""
+        """Return the part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
             held_out = check_dataset(needing_velocity(self.validation))
             names = context_names(data)
@@ -142,7 +142,8 @@ class Watch:
 
 
 def _is_yes(answer: object) -> bool:
-    """Whether a callback asks to end: True, or an array or tensor of booleans that are all true.
+    """Tell whether a callback asks to end: True, or an array or tensor of booleans that are all
+    true.
 
     Other true values do not count, since not every callback means to answer.
     """
@@ -188,7 +189,7 @@ class Best(NamedTuple):
 
 
 def exhausted(patience: int | None, epoch: int, best: Best) -> bool:
-    """Whether no seed has had a better loss on held-out data for this many epochs."""
+    """Tell whether no seed has had a better loss on held-out data for this many epochs."""
     if patience is None:
         return False
     without_gain = epoch - best.epoch

@@ -39,7 +39,7 @@ def bootstrap(
     executor: Pool | None = None,
     start: LearnedField | None = None,
 ) -> Ensemble:
-    """An ensemble of laws on one projection, each fitted to trajectories that are drawn with
+    """Return an ensemble of laws on one projection, each fitted to trajectories that are drawn with
     replacement.
 
     Intervals are calibrated by the trajectories that a member has not drawn. They know nothing of
@@ -100,7 +100,8 @@ def centred_ensemble(
     seed: int,
     parts: int = 0,
 ) -> Ensemble:
-    """A law with laws of some trajectories around it, whose intervals are not calibrated yet.
+    """Return a law with laws of some trajectories around it, whose intervals are not calibrated
+    yet.
 
     Args:
         projection: a single one.
@@ -133,7 +134,9 @@ def _resampled_laws(
     executor: Pool | None,
     start: LearnedField | None,
 ) -> tuple[LearnedField, Array]:
-    """A stack of laws of trajectories that are drawn with replacement, and the draws (members, C)."""
+    """Return a stack of laws of trajectories that are drawn with replacement, and the draws
+    (members, C).
+    """
     number = _checked_number(projection, data)
     drawn = np.random.default_rng(seed).integers(number, size=(members, number))
     samples = law.samples(projection, data)
@@ -151,7 +154,7 @@ def _resampled_laws(
 
 
 def _checked_number(projection: Projection, data: xr.Dataset) -> int:
-    """Number of trajectories that a bootstrap draws from.
+    """Return number of trajectories that a bootstrap draws from.
 
     Raises:
         InputError: fewer than three, or a projection with symmetry.
@@ -181,7 +184,7 @@ def _fitted(
     drawn: Array,
     seed: Seed,
 ) -> LearnedField:
-    """A stack of laws of trajectories (members, C) that were drawn."""
+    """Return a stack of laws of trajectories (members, C) that were drawn."""
     draws = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     with warnings.catch_warnings():  # of the ensemble, once, by `bootstrap`
         warnings.simplefilter("ignore", FitWarning)
@@ -201,7 +204,7 @@ def _one_fitted(
 
 
 def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
-    """Samples repeated for each member of a stack."""
+    """Return samples repeated for each member of a stack."""
     arrays = {}
     for name in SAMPLED:
         values = getattr(samples, name)
@@ -210,7 +213,7 @@ def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
 
 
 def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
-    """The trajectories of these numbers."""
+    """Return the trajectories of these numbers."""
     T = len(samples.times)
     rows = (draw.unsqueeze(-1) * T + torch.arange(T)).flatten()
     arrays = {name: getattr(samples, name)[..., rows, :] for name in SAMPLED}

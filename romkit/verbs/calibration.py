@@ -141,7 +141,7 @@ class Calibration:
         return np.maximum(excess, 1.0)
 
     def factor(self, level: float) -> float:
-        """Factor of the scale s for an interval of this level.
+        """Return factor of the scale s for an interval of this level.
 
         Scores of each trajectory were measured by a scale that comes from the others, as that of a
         new one will be, so the quantile at this level covers this share of new ones on average;
@@ -227,7 +227,7 @@ def _disagreement(spread: Array, profile: Array) -> Array:
 
 
 def largest_disagreement(spread: Array, profile: Array) -> Array:
-    """The largest (T,) of the disagreements of members that spread by (V, T, n)."""
+    """Return the largest (T,) of the disagreements of members that spread by (V, T, n)."""
     largest = _disagreement(spread, profile).max(0)
     # the first states are nearly the same for all members
     return np.maximum(largest, START * largest.max())

@@ -194,7 +194,7 @@ Named = tuple[str, dict[str, object]]
 
 
 def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
-    """Name and settings of each method, by label."""
+    """Return name and settings of each method, by label."""
     named = {}
     for label, entry in _labelled("methods", methods, str).items():
         settings = dict(common)
@@ -207,7 +207,7 @@ def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
 
 
 def _laws(laws: object) -> dict[str, Named]:
-    """Name and settings of each law, by label."""
+    """Return name and settings of each law, by label."""
     named = {}
     for label, law in _labelled("laws", laws, _name).items():
         settings = {}
@@ -218,7 +218,7 @@ def _laws(laws: object) -> dict[str, Named]:
 
 
 def _name(law: object) -> str:
-    """Name of a law, or of the class of an estimator."""
+    """Return name of a law, or of the class of an estimator."""
     names = [*LAWS, *DYNAMICS]
     if isinstance(law, str):
         return checks.one_of("laws", law, names)
@@ -234,7 +234,7 @@ def _name(law: object) -> str:
 
 
 def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
-    """The entries by their labels, which a dict has already."""
+    """Return the entries by their labels, which a dict has already."""
     if isinstance(value, str | Estimator):
         value = [value]
     if isinstance(value, Mapping):
@@ -293,7 +293,9 @@ def _score_table(
 def _by_projection_and_law(
     rows: Mapping[tuple[str, str], xr.Dataset], projections: Sequence[str], laws: Sequence[str]
 ) -> xr.Dataset:
-    """Rows as one table, in the order in which methods and laws were named; NaN where there is none."""
+    """Return rows as one table, in the order in which methods and laws were named; NaN where there
+    is none.
+    """
     labels = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
     cases = xr.Coordinates.from_pandas_multiindex(labels, "case")
     stacked = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")

@@ -44,7 +44,9 @@ def _ends(p: int, number: int) -> Array:
 
 
 def _counts(p: int, number: int) -> list[int]:
-    """Numbers of points along p axes, as equal as their product allows, which is `number` at most."""
+    """Return numbers of points along p axes, as equal as their product allows, which is `number` at
+    most.
+    """
     counts = [1] * p
     while True:
         free = []
@@ -101,8 +103,8 @@ def distance(places: Array, points: Array) -> Array:
 
 
 def worst(estimate: Array, places: Array, chosen: list[int], number: int) -> list[int]:
-    """Candidates of the largest estimates, times the distance from those of the same round; far
-    ones among equals.
+    """Return candidates of the largest estimates, times the distance from those of the same round;
+    far ones among equals.
     """
     apart = distance(places, places[chosen]).min(1)
     value = estimate * (apart > 0) * (1 + 1e-9 * apart)

@@ -112,7 +112,8 @@ class Ensemble:
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = 0.9, **options: object) -> xr.Dataset:
-        """The ensemble along the trajectories of a dataset: `romkit.follow` with an interval.
+        """Return the ensemble along the trajectories of a dataset: `romkit.follow` with an
+        interval.
 
         Args:
             data: as of `romkit.follow`.
@@ -130,8 +131,8 @@ class Ensemble:
 
     @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
-        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval
-        as in `follow`.
+        """Return the ensemble from a state: `romkit.forecast`, whose arguments it takes, with an
+        interval as in `follow`.
 
         The state is on `component`; `romkit.data.fields` gives it the variables and dimensions of
         the data.
@@ -225,8 +226,8 @@ class Ensemble:
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
-        """Share of the truth within intervals of several levels, on data that nothing was fitted
-        to.
+        """Return share of the truth within intervals of several levels, on data that nothing was
+        fitted to.
 
         Returns:
             `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
@@ -291,7 +292,7 @@ class Ensemble:
     def _mean_and_spread(
         self, data: xr.Dataset, members: Array | None, **options: object
     ) -> xr.Dataset:
-        """Mean and spread of the members, without an interval."""
+        """Return mean and spread of the members, without an interval."""
         check_states(data)
         bands = []
         for rows in self._parts_of(data):
@@ -303,7 +304,7 @@ class Ensemble:
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
 
     def _parts_of(self, data: xr.Dataset) -> list[slice]:
-        """Trajectories that are followed at once."""
+        """Return trajectories that are followed at once."""
         number = data.sizes["trajectory"]
         shape = [data.sizes[dim] for dim in DIMS[1:]]
         of_a_trajectory = len(self) * math.prod(shape)
@@ -361,7 +362,7 @@ class Ensemble:
         return self.calibration.scale(lead, spread, self._contexts(run))
 
     def _contexts(self, run: xr.Dataset) -> Array:
-        """Contexts (C, p) of runs, the means over time of those that move."""
+        """Return contexts (C, p) of runs, the means over time of those that move."""
         columns = []
         for name in self.projection.frame.context_names:
             values = run[name]
@@ -396,7 +397,7 @@ def _warn_of_excess(excess: Array) -> None:
 
 
 def with_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
-    """A run with `lower` and `upper`, so far from its state."""
+    """Return a run with `lower` and `upper`, so far from its state."""
     state = run["state"]
     ends = {"lower": state.values - half, "upper": state.values + half}
     attrs = {"units": state.attrs.get("units", "1"), "level": level}
@@ -423,14 +424,14 @@ def _warn_of_lost(lost: Array, known: Array) -> None:
 
 
 def _only(values: np.ma.MaskedArray, members: Array) -> np.ma.MaskedArray:
-    """Values (B, C, T, n) of some members (B, C) of each trajectory; others are masked."""
+    """Return values (B, C, T, n) of some members (B, C) of each trajectory; others are masked."""
     unused = np.broadcast_to(~members[:, :, None, None], values.shape)
     return np.ma.masked_where(unused, values)
 
 
 def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.ma.MaskedArray]:
-    """The first of members (B, ...), and the distance of the others from it; their mean where the
-    first one is lost.
+    """Return the first of members (B, ...), and the distance of the others from it; their mean
+    where the first one is lost.
     """
     centre = values[0]
     resampled = values[1:]
@@ -445,8 +446,8 @@ T = TypeVar("T")
 
 
 def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack) -> T:
-    """Laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the context's
-    scaling is shared.
+    """Return laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the
+    context's scaling is shared.
     """
     law = laws[0]
     if torch.is_tensor(law):
@@ -465,7 +466,7 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
 def _stacked_tuples(
     tuples: list[tuple[Any, ...]], join: Callable[[list[Tensor]], Tensor]
 ) -> tuple[Any, ...]:
-    """A tuple of stacks; names are the same in all of them."""
+    """Return a tuple of stacks; names are the same in all of them."""
     if all(isinstance(x, str) for x in tuples[0]):
         return tuples[0]
     return tuple(stacked(list(parts), join) for parts in zip(*tuples, strict=True))

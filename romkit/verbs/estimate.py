@@ -203,7 +203,7 @@ def _check_for_system(argument: str, run: xr.Dataset, system: System, windows: i
 def _regression(
     indicators: Indicators, rollouts: Indicators, truth: Array, coverage: float
 ) -> dict[str, Array]:
-    """Error and its interval, from the errors (C, T) of known rollouts."""
+    """Return error and its interval, from the errors (C, T) of known rollouts."""
     t = rollouts.t
     predictors = rollouts.predictors
     use = np.isfinite(truth) & np.isfinite(rollouts.local)

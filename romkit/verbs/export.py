@@ -151,7 +151,7 @@ def export(
 
 
 def _checked(projection: Projection, path: FilePath, system: System | None) -> tuple[Path, str]:
-    """The file to write, and its ending."""
+    """Return the file to write, and its ending."""
     target = files.expanded(path)
     ending = checks.ending("path", target, WRITERS)
     if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
@@ -175,7 +175,7 @@ def _checked(projection: Projection, path: FilePath, system: System | None) -> t
 
 
 def _options(ending: str, system: System | None, asked: dict[str, object]) -> dict[str, object]:
-    """Options of an FMU; other files have none."""
+    """Return options of an FMU; other files have none."""
     options = {name: value for name, value in asked.items() if value is not None}
     if ending != "fmu":
         for name in options:
@@ -214,12 +214,14 @@ def _try(model: ReducedModel) -> None:
 
 
 def _takes_lines(model: ReducedModel) -> bool:
-    """Whether inputs are straight lines over a step; a law that does not say takes held ones."""
+    """Tell whether inputs are straight lines over a step; a law that does not say takes held ones."""
     return bool(model.dynamics.control_names) and model.dynamics.held is False
 
 
 def _inputs(model: ReducedModel, control: Tensor) -> Control | None:
-    """Inputs (C, q) over time, by numbers that stay: values, and of lines slopes and their time."""
+    """Return inputs (C, q) over time, by numbers that stay: values, and of lines slopes and their
+    time.
+    """
     q = len(model.dynamics.control_names)
     if not q:
         return None
@@ -244,7 +246,7 @@ def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
 def _bound(
     model: ReducedModel, context: Tensor, control: Control | None
 ) -> tuple[Field, Function, Function]:
-    """The rate of latent states, the encoder and the decoder at contexts (C, p) that stay."""
+    """Return the rate of latent states, the encoder and the decoder at contexts (C, p) that stay."""
     bound = model.at(constant(context), control)
 
     def encode(x: Tensor) -> Tensor:
@@ -280,14 +282,14 @@ def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
 
 
 def _lines(model: ReducedModel) -> int:
-    """Number of inputs that are straight lines."""
+    """Return number of inputs that are straight lines."""
     if not _takes_lines(model):
         return 0
     return len(model.dynamics.control_names)
 
 
 def _about(model: ReducedModel) -> list[str]:
-    """Lines that say what the model is, and what its arguments are."""
+    """Return lines that say what the model is, and what its arguments are."""
     frame = model.projection.frame
     dynamics = type(model.dynamics).__name__
     states = ", ".join(frame.state_names[:NAMES_TOLD])
@@ -336,7 +338,7 @@ def _write_fmu(
 
 
 def _variables(model: ReducedModel, state: Mapping[str, str]) -> list[fmu.Variable]:
-    """Variables of an FMU, with components of the state by name and unit."""
+    """Return variables of an FMU, with components of the state by name and unit."""
     frame = model.projection.frame
     middle = model.middle[0].tolist()
     return fmu.variables(
@@ -360,7 +362,7 @@ def _warn_of_slopes(names: Sequence[str]) -> None:
 
 
 def _short_enough(model: ReducedModel, dt: float) -> float:
-    """The step, or a shorter one where its RK4 errs too much on the way from the mean state.
+    """Return the step, or a shorter one where its RK4 errs too much on the way from the mean state.
 
     A law with inputs is taken as it is: what they will be is not known.
     """
@@ -379,7 +381,7 @@ def _short_enough(model: ReducedModel, dt: float) -> float:
 
 
 def _outputs(model: ReducedModel) -> dict[str, str]:
-    """Unit of each component of the state, and of `der(name)` for velocities."""
+    """Return unit of each component of the state, and of `der(name)` for velocities."""
     frame = model.projection.frame
     units = {}
     for name, unit in zip(frame.state_names, frame.state_units, strict=True):
@@ -438,7 +440,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
 
 
 def _program(function: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> memoryview:
-    """A program of `torch.export` for any number of trajectories, as the content of a file."""
+    """Return a program of `torch.export` for any number of trajectories, as the content of a file."""
     trajectories = {0: torch.export.Dim("trajectories", min=1)}
     dims = tuple(trajectories if argument.ndim else None for argument in arguments)
     shapes = {"arguments": dims}
@@ -453,7 +455,9 @@ def _program(function: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> 
 
 
 def _over_step(t: Tensor, h: Tensor | float, *ends: Tensor) -> Control | None:
-    """Inputs over a step from t to t + h: none, held ones, or a line between those at its ends."""
+    """Return inputs over a step from t to t + h: none, held ones, or a line between those at its
+    ends.
+    """
     if not ends:
         return None
     if len(ends) == 1:

@@ -171,7 +171,7 @@ def _watch(settings: dict[str, object]) -> Watch:
 
 
 def _architecture(settings: Mapping[str, object]) -> dict[str, object]:
-    """Settings that are not of the recipe, but of the method."""
+    """Return settings that are not of the recipe, but of the method."""
     return {name: value for name, value in settings.items() if name not in SETTINGS}
 
 
@@ -181,7 +181,7 @@ def _initial(
     training: TrainingSet,
     seeds: Sequence[int],
 ) -> list[Projection]:
-    """A model for each seed before training."""
+    """Return a model for each seed before training."""
     behind_basis = training.basis is not None
     config = sized(kind, training.frame, sizes, behind_basis=behind_basis)
     models = []
@@ -195,7 +195,7 @@ def _initial(
 def _recipe(
     preset: str | Recipe, settings: Mapping[str, object], system: str, kind: type[Projection]
 ) -> Recipe:
-    """The recipe of a preset, with the settings that are of a recipe."""
+    """Return the recipe of a preset, with the settings that are of a recipe."""
     recipe = preset
     if isinstance(preset, str):
         recipe = PRESETS[preset](system, kind.name)
@@ -213,7 +213,7 @@ def _device(device: torch.device | None) -> torch.device:
 def _trained(
     run: Run, models: Sequence[Projection], seeds: Sequence[int], executor: object
 ) -> list[Projection]:
-    """The models after training, in pieces of the seeds where other processes take some."""
+    """Return the models after training, in pieces of the seeds where other processes take some."""
     pieces = [(models[part], seeds[part]) for part in cut(len(seeds), executor)]
     with bars(run.watch.verbose):
         trained = mapped(run.train, pieces, executor, "pieces of the seeds")
@@ -221,7 +221,7 @@ def _trained(
 
 
 def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list[Projection]:
-    """The models with the parameters of others, one each, in their own frames.
+    """Return the models with the parameters of others, one each, in their own frames.
 
     Raises:
         InputError: another method, other sizes, or another number of models.
@@ -301,7 +301,9 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
 def _system_used(
     kind: type[Projection], recipe: Recipe, training: TrainingSet, *, given: bool
 ) -> System | None:
-    """The system, where losses need its field, or a choice of settings that the user gave it for."""
+    """Return the system, where losses need its field, or a choice of settings that the user gave it
+    for.
+    """
     if recipe.needs_system:
         return _system_for(recipe, training)
     # equations that the user gives choose the settings of a manifold, too
@@ -311,7 +313,7 @@ def _system_used(
 
 
 def _system_for(recipe: Recipe, training: TrainingSet) -> System:
-    """The system, for losses and choices that need its field."""
+    """Return the system, for losses and choices that need its field."""
     system = training.system
     basis = training.basis
     frame = training.frame

@@ -37,7 +37,7 @@ PLATFORMS = {
 
 
 def this_platform() -> str:
-    """Name of the standard for this machine and system."""
+    """Return name of the standard for this machine and system."""
     machine = platform.machine()
     return f"{MACHINES.get(machine, machine)}-{platform.system().lower()}"
 
@@ -58,7 +58,7 @@ def variables(
     time: str,
     are_lines: bool = False,
 ) -> list[Variable]:
-    """The variables in the order of `fmi3.c`.
+    """Return the variables in the order of `fmi3.c`.
 
     Args:
         context: name, unit and start value of each parameter.
@@ -135,7 +135,7 @@ def write(
 
 
 def _token(model: Source, table: Sequence[Variable], outputs: set[str], dt: float) -> str:
-    """Text by which the library recognises its description."""
+    """Return text by which the library recognises its description."""
     facts = [model.code, *_starts(table), *sorted(outputs), repr(dt)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
@@ -146,7 +146,7 @@ def _starts(table: Sequence[Variable]) -> list[str]:
 
 
 def _shown(table: Sequence[Variable], outputs: set[str]) -> list[int]:
-    """Places of the variables that importers see: all but components that are no outputs."""
+    """Return places of the variables that importers see: all but components that are no outputs."""
     places = []
     for place, variable in enumerate(table):
         is_component = variable.attributes.get("initial") == "calculated"
@@ -179,7 +179,7 @@ def _check_names(table: Sequence[Variable]) -> None:
 
 
 def _sources(model: Source, token: str, table: Sequence[Variable], dt: float) -> dict[str, str]:
-    """Text of each file in C."""
+    """Return text of each file in C."""
     slopes = sum("derivative" in variable.attributes for variable in table)
     constants = [
         f"#define STEP {dt!r}",
@@ -198,7 +198,7 @@ def _sources(model: Source, token: str, table: Sequence[Variable], dt: float) ->
 def _libraries(
     name: str, sources: dict[str, str], platforms: Sequence[str] | None
 ) -> dict[str, bytes]:
-    """The sources, compiled for each platform, by their places in the FMU."""
+    """Return the sources, compiled for each platform, by their places in the FMU."""
     here = this_platform()
     libraries = {}
     for chosen in (here,) if platforms is None else platforms:
@@ -211,7 +211,7 @@ def _libraries(
 
 
 def _library(sources: dict[str, str], target: str | None) -> bytes:
-    """The sources, compiled for a target of the cross-compiler, or for this machine."""
+    """Return the sources, compiled for a target of the cross-compiler, or for this machine."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in sources.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")

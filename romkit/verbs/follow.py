@@ -94,7 +94,7 @@ def follow(
 
 
 def to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
-    """The default solver to a tolerance, where one is given."""
+    """Return the default solver to a tolerance, where one is given."""
     if rtol is None:
         return solver
     if solver is not None:
@@ -108,7 +108,7 @@ def to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
 
 
 def _system_for(dynamics: LatentDynamics, system: System | None, data: xr.Dataset) -> System | None:
-    """The system that dynamics look at, by default the one that the data name."""
+    """Return the system that dynamics look at, by default the one that the data name."""
     law = dynamics
     if isinstance(dynamics, Reencoded):
         law = dynamics.dynamics

@@ -120,7 +120,7 @@ def forecast(
 
 
 def _inputs_in(control: object) -> object:
-    """The inputs of a dataset; what is none, as it is."""
+    """Return the inputs of a dataset; what is none, as it is."""
     if not isinstance(control, xr.Dataset):
         return control
     if "control" in control:
@@ -153,7 +153,7 @@ def forecast_start(
 def _number_of_forecasts(
     states: Tensor, contexts: Contexts, control: object, names: Sequence[str]
 ) -> int:
-    """Trajectories of states (n,) or (C, n), of contexts, and of inputs (C, T, q)."""
+    """Return trajectories of states (n,) or (C, n), of contexts, and of inputs (C, T, q)."""
     numbers = [*states.shape[:-1], len(contexts.initial)]
     if np.ndim(control) == 3:
         numbers.append(np.shape(control)[0])
@@ -169,7 +169,7 @@ def _number_of_forecasts(
 
 
 def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, number: int) -> Tensor:
-    """The latent state of `number` trajectories, from full or latent states and velocities."""
+    """Return the latent state of `number` trajectories, from full or latent states and velocities."""
     names = _checked_names(start, model.problem.order)
     size = np.shape(start["initial_state"])[-1]
     parts = tuple(tensors.states(name, start[name], size, number) for name in names)
@@ -179,14 +179,14 @@ def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, num
 
 
 def _is_full(projection: Projection, start: Mapping[str, object]) -> bool:
-    """Whether a state is a full one, which it is where both have one size."""
+    """Tell whether a state is a full one, which it is where both have one size."""
     size = np.shape(start["initial_state"])[-1]
     return size == len(projection.frame.state_names) or size != projection.latent_dim
 
 
 def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
-    """Names of the states that dynamics of an order start from: the state, and the velocity of
-    order two.
+    """Return names of the states that dynamics of an order start from: the state, and the velocity
+    of order two.
     """
     names = list(start)[:order]
     if order == 1 and start["initial_velocity"] is not None:
@@ -229,7 +229,7 @@ def _flattened(layout: Layout, state: object) -> object:
 
 
 def _of_variable(layout: Layout, state: xr.DataArray) -> xr.DataArray | xr.Dataset:
-    """An array in the own dimensions of the only variable of a layout, as this variable."""
+    """Return an array in the own dimensions of the only variable of a layout, as this variable."""
     if len(layout.variables) != 1:
         return state
     variable = layout.variables[0]

@@ -43,7 +43,7 @@ class Indicators(NamedTuple):
 
 
 def indicators_of(run: xr.Dataset, system: System | None, windows: int, share: float) -> Indicators:
-    """Indicators of a checked run."""
+    """Return indicators of a checked run."""
     times = times_of(run)
     t = times.numpy() - float(times[0])
     std = run["state_std"].values
@@ -62,7 +62,7 @@ def indicators_of(run: xr.Dataset, system: System | None, windows: int, share: f
 
 
 def _of_ensemble(run: xr.Dataset, t: Array, std: Array, extent: Array) -> Indicators:
-    """Indicators by the disagreement of an ensemble, in place of windows."""
+    """Return indicators by the disagreement of an ensemble, in place of windows."""
     square = np.square(run["spread"].values / std).mean(-1)
     spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
     none = np.zeros_like(spread)
@@ -110,7 +110,8 @@ def _windows(
     rows: Array,
     begins: Begins,
 ) -> Gaps:
-    """Distances of the full model from the path x (C, T, r), on which each of its windows begins.
+    """Return distances of the full model from the path x (C, T, r), on which each of its windows
+    begins.
 
     They are taken over some components, `rows`, in their deviations.
     """
@@ -138,7 +139,7 @@ def _windows(
 
 
 def _of_windows(x: Array, t: Array, gaps: Gaps, begins: Begins, extent: Array) -> Indicators:
-    """Indicators of a path (C, T, r) at all times, from its windows."""
+    """Return indicators of a path (C, T, r) at all times, from its windows."""
     ends = begins.steps + begins.length
     middle = (t[begins.steps] + t[ends]) / 2
     local = between(t, middle, gaps.local)
@@ -188,8 +189,8 @@ def _predictors(
 
 
 def _lag(gap: Array, speed: Array, t: Array) -> tuple[Array, Array]:
-    """Rate (C,) of a lag a + b t that explains gaps (C, w, n) from a path best, and the share that
-    it explains.
+    """Return rate (C,) of a lag a + b t that explains gaps (C, w, n) from a path best, and the
+    share that it explains.
     """
     tiny = np.finfo(float).tiny
     weight = np.square(speed).sum(-1)  # (C, w)
@@ -212,7 +213,7 @@ def _lag(gap: Array, speed: Array, t: Array) -> tuple[Array, Array]:
 
 
 def _shifted(x: Array, lag: Array, t: Array) -> Array:
-    """Distances (T,) of states (T, n) from those a lag before."""
+    """Return distances (T,) of states (T, n) from those a lag before."""
     path = interpolate.interp1d(t, x, axis=0)
     before = path(np.clip(t - lag, 0, None))
     return _root_mean_square(before - x)

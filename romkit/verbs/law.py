@@ -180,7 +180,7 @@ def _refusal(candidates: Sequence[LawCandidate]) -> InputError:
 
 
 def kind_of(estimator: Estimator) -> str:
-    """Name the kind of a law."""
+    """Return name the kind of a law."""
     names = {kind: name for name, kind in LAWS.items()}
     return names.get(type(estimator), type(estimator).__name__)
 

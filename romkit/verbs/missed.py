@@ -64,7 +64,7 @@ class Judged(NamedTuple):
 
     @classmethod
     def of(cls, truth: Array, states: Array, std: Array, runs: Runs, parts: int) -> "Judged":
-        """Forecasts of some runs.
+        """Return forecasts of some runs.
 
         Args:
             truth: (R, T, n), NaN where it is missing.
@@ -98,8 +98,8 @@ class Judged(NamedTuple):
         )
 
     def with_sizes(self, sizes: Array, runs: Runs) -> "Judged":
-        """Forecasts whose errors at runs that their judge has not seen are at least of sizes (R,);
-        infinite ones are lost.
+        """Return forecasts whose errors at runs that their judge has not seen are at least of sizes
+        (R,); infinite ones are lost.
         """
         numbers = np.arange(len(self.errors))
         of_judges = self.sizes[runs.judge, numbers]
@@ -112,15 +112,15 @@ class Judged(NamedTuple):
         return self._replace(errors=scaled, sizes=changed, own=factor[:, None, None] * self.own)
 
     def with_errors_of_manifolds(self, lacking: Array, runs: Runs) -> "Judged":
-        """Forecasts whose errors have a further part of sizes (R,), that of a manifold that has not
-        seen a run beyond that of the manifold that has.
+        """Return forecasts whose errors have a further part of sizes (R,), that of a manifold that
+        has not seen a run beyond that of the manifold that has.
         """
         of_judges = self.sizes[runs.judge, np.arange(len(self.errors))]
         return self.with_sizes(np.hypot(of_judges, lacking), runs)
 
 
 def joined(several: Sequence[Judged]) -> Judged:
-    """Forecasts of all runs from those of some."""
+    """Return forecasts of all runs from those of some."""
     errors, sizes, spread, own = zip(*several, strict=True)
     return Judged(
         np.concatenate(errors),
@@ -196,8 +196,8 @@ def calibration_of(
 
 
 def _around(usable: Array, judged: Judged, runs: Runs) -> tuple[Array, Array]:
-    """Errors (V,) of judges on runs around those that they have not seen, which they have learned
-    from, and the gaps that these leave.
+    """Return errors (V,) of judges on runs around those that they have not seen, which they have
+    learned from, and the gaps that these leave.
     """
     learned = np.ones(len(usable))
     gap = np.zeros(len(usable))
@@ -215,8 +215,8 @@ def _around(usable: Array, judged: Judged, runs: Runs) -> tuple[Array, Array]:
 
 
 def _understated(sizes: Array, by_members: Array) -> float:
-    """Ratio of the errors (V,) of a law to those of members around it, each the median over runs; 1
-    where one of the two is not known, or the ratio may be chance.
+    """Return ratio of the errors (V,) of a law to those of members around it, each the median over
+    runs; 1 where one of the two is not known, or the ratio may be chance.
     """
     if by_members.all() or not by_members.any():
         return 1.0
@@ -256,6 +256,6 @@ def size_of(errors: Array) -> Array:
 
 
 def _masked(squares: np.ma.MaskedArray, of_runs: Array) -> np.ma.MaskedArray:
-    """Numbers (B, R, T, n) without those of some runs (B, R)."""
+    """Return numbers (B, R, T, n) without those of some runs (B, R)."""
     unused = np.broadcast_to(of_runs[:, :, None, None], squares.shape)
     return np.ma.masked_where(unused, squares)

@@ -96,8 +96,8 @@ def sized(
     *,
     behind_basis: bool = False,
 ) -> dict[str, object]:
-    """Arguments that build `method`: with the paper's sizes where it has some for these data, and
-    none are given; with layers (m, 24, 48, n) of an NcAE of coordinates in a basis.
+    """Return arguments that build `method`: with the paper's sizes where it has some for these
+    data, and none are given; with layers (m, 24, 48, n) of an NcAE of coordinates in a basis.
 
     Example:
         >>> import romkit
@@ -124,8 +124,8 @@ def sized(
 
 @validated
 def quick(system: str, method: str) -> Recipe:
-    """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on
-    a CPU core.
+    """Return the default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in
+    minutes on a CPU core.
 
     Latents of an NcAE of other data than the paper's are anchored to the leading modes, so that they
     do not wander with the context.
@@ -170,8 +170,8 @@ def dynamics(system: str, method: str) -> Recipe:
 
 @validated
 def paper(system: str, method: str) -> Recipe:
-    """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental
-    details".
+    """Return the hyperparameters of the four tables of Adriaens et al. (2026), appendix
+    "Experimental details".
 
     Raises:
         InputError: a system or a method that the paper does not have.

@@ -139,8 +139,8 @@ def _refuse_for_data(given: dict[str, object]) -> None:
 
 
 def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
-    """The run of both models, with the projection P(x) of the true states and its idempotency error
-    there.
+    """Return the run of both models, with the projection P(x) of the true states and its
+    idempotency error there.
     """
     errors = unchecked(score)(truth, reduced)
     x = variable_of(truth, "state", fix="add it").data.astype(np.float64)

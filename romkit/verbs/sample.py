@@ -237,8 +237,8 @@ class Stopping:
         return self.tolerance > 0.0 or self.plateau is not None
 
     def stagnates(self, errors: Array, counts: Array) -> bool:
-        """Whether errors (R,) of rounds with so many contexts have not fallen by more than the share
-        over the last `plateau` contexts.
+        """Tell whether errors (R,) of rounds with so many contexts have not fallen by more than the
+        share over the last `plateau` contexts.
         """
         if self.plateau is None:
             return False
@@ -329,7 +329,9 @@ def _judge(
     system: System | None,
     dynamics: LatentDynamics | Estimator | None,
 ) -> System | None:
-    """System by whose equations errors are estimated; None where laws are fitted in each round."""
+    """Return system by whose equations errors are estimated; None where laws are fitted in each
+    round.
+    """
     judge = system
     if judge is None:
         judge = source if isinstance(source, System) else system_of(source)
@@ -346,7 +348,7 @@ def _judge(
 def _checked_method(
     method: str | None, parameters: int, budget: int, stopping: Stopping, at_once: int
 ) -> str:
-    """The method, or the default one; refused where a stopping rule would do nothing."""
+    """Return the method, or the default one; refused where a stopping rule would do nothing."""
     if method is None:
         if stopping.early or at_once > 1:
             return "greedy"
@@ -364,7 +366,7 @@ def _checked_method(
 def _first_number(
     parameters: int, budget: int, judge: System | None, settings: Mapping[str, object]
 ) -> int:
-    """Number of contexts that greedy choice begins with: the corners of the range if it may."""
+    """Return number of contexts that greedy choice begins with: the corners of the range if it may."""
     # laws are bootstrapped from three trajectories
     fewest = 3 if judge is None and "seeds" not in settings else 2
     corners = 2**parameters
@@ -402,8 +404,8 @@ def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
 
 
 def _data(plan: Plan, before: Round | None, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
-    """Trajectories of chosen contexts, and those whose first states rollouts at the candidates
-    start from.
+    """Return trajectories of chosen contexts, and those whose first states rollouts at the
+    candidates start from.
     """
     if isinstance(plan.source, xr.Dataset):
         return plan.source.isel(trajectory=chosen), plan.source
@@ -438,8 +440,8 @@ def _checkpoint(plan: Plan, before: Round | None, data: xr.Dataset) -> Path | No
 def _follower(
     plan: Plan, data: xr.Dataset, model: Projection, dynamics: LatentDynamics | None
 ) -> Callable[..., xr.Dataset]:
-    """Function that follows trajectories by the model, or by an ensemble where no equations judge
-    it.
+    """Return function that follows trajectories by the model, or by an ensemble where no equations
+    judge it.
     """
     if plan.judge is not None:
         return functools.partial(follow, model, dynamics=dynamics, system=plan.judge)
@@ -449,7 +451,7 @@ def _follower(
 
 
 def _next(plan: Plan, rounds: Sequence[Round]) -> list[int]:
-    """Candidates of the next round; none where the choice ends."""
+    """Return candidates of the next round; none where the choice ends."""
     if plan.method != "greedy":
         return []
     errors = np.array([fitted.estimate.max() for fitted in rounds])
@@ -482,7 +484,9 @@ def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
 def _candidates(
     source: System | xr.Dataset, requested: int | Mapping[str, object]
 ) -> tuple[Sequence[str], Array, Array, Array]:
-    """Names of the parameters, ends of their ranges (p,), and contexts of the candidates (N, p)."""
+    """Return names of the parameters, ends of their ranges (p,), and contexts of the candidates (N,
+    p).
+    """
     if isinstance(source, xr.Dataset):
         names = context_names(check_states(source))
         _check_contexts(names, names and context_matrix(source).ndim == 3)
@@ -526,7 +530,7 @@ def _check_contexts(names: Sequence[str], moving: bool) -> None:
 
 
 def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Dataset:
-    """Trajectory at a context; from the folder, if it is there."""
+    """Return trajectory at a context; from the folder, if it is there."""
     facts = dict(system.provenance())
     facts.pop("versions", None)
     text = f"{facts} {context} {system.duration}"

@@ -23,7 +23,7 @@ SAME_TRUTH = "follow this very truth"
 
 @validated
 def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
-    """Errors of a reduced model against the truth.
+    """Return errors of a reduced model against the truth.
 
     Args:
         truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do
@@ -69,7 +69,9 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
 
 
 def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
-    """Both with a dimension of trajectories; raise InputError unless they are of the same runs."""
+    """Return both with a dimension of trajectories; raise InputError unless they are of the same
+    runs.
+    """
     for name in ("state", "state_std"):
         if name not in reduced:
             got = sorted(map(str, reduced.variables))
@@ -106,7 +108,7 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
 
 
 def _same_times(times: Tensor, others: Tensor) -> bool:
-    """Whether times are equal up to the precision of float32, and nearer than a step."""
+    """Tell whether times are equal up to the precision of float32, and nearer than a step."""
     step = torch.inf
     if len(others) > 1:
         step = float(others.diff().min())
@@ -116,7 +118,7 @@ def _same_times(times: Tensor, others: Tensor) -> bool:
 
 
 def _common_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> list[str]:
-    """Parameters that both have."""
+    """Return parameters that both have."""
     return [name for name in unchecked(context_names)(truth) if name in reduced.coords]
 
 
@@ -155,8 +157,8 @@ def nrmse_of_known(
 
 
 def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
-    """Valid time without regard to samples of which nothing is measured; at most the time of the
-    last other one.
+    """Return valid time without regard to samples of which nothing is measured; at most the time of
+    the last other one.
     """
     nothing = nothing.expand(errors.shape)
     known = torch.where(nothing, times[0], times)

@@ -97,7 +97,7 @@ def simulate(
 
 
 def _matched(contexts: Contexts, start: Tensors, size: int) -> tuple[Contexts, Tensors]:
-    """Contexts and states of as many trajectories: a single one of either stands for all."""
+    """Return contexts and states of as many trajectories: a single one of either stands for all."""
     number = len(contexts.initial)
     if number == 1:
         for states in start.values():
@@ -111,7 +111,7 @@ def _matched(contexts: Contexts, start: Tensors, size: int) -> tuple[Contexts, T
 
 
 def output_times(duration: float, dt: float) -> Tensor:
-    """Times of the output since the start."""
+    """Return times of the output since the start."""
     count = checks.steps(duration, dt) + 1
     return dt * torch.arange(count, dtype=torch.float64)
 

@@ -47,14 +47,14 @@ class Sizes:
     widening: float
 
     def at(self, contexts: Array) -> Array:
-        """Sizes (k,) at contexts (k, p)."""
+        """Return sizes (k,) at contexts (k, p)."""
         runs = self.contexts / self.width
         wanted = contexts / self.width
         widened = 1 + self.widening * np.square(gaps(runs, wanted))
         return sizes_between(runs, self.of_runs, wanted) * np.sqrt(widened)
 
     def to_dataset(self) -> xr.Dataset:
-        """Sizes as a dataset, for a file."""
+        """Return sizes as a dataset, for a file."""
         variables = {
             "context_of_runs": (("run", "parameter"), self.contexts),
             "size_of_runs": ("run", self.of_runs),
@@ -64,7 +64,7 @@ class Sizes:
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Sizes | None":
-        """Sizes from a dataset that has those of `to_dataset`; None from one without."""
+        """Return sizes from a dataset that has those of `to_dataset`; None from one without."""
         if "size_of_runs" not in data:
             return None
         contexts = data["context_of_runs"].values

@@ -28,7 +28,9 @@ COMMUTES = 1e-9
 
 
 def checked_data(kind: type[Projection], data: xr.Dataset, basis: int | Basis | None) -> xr.Dataset:
-    """Data that a method can be fitted to, in memory unless a basis reads them chunk by chunk."""
+    """Return data that a method can be fitted to, in memory unless a basis reads them chunk by
+    chunk.
+    """
     if basis is None:
         data = _in_memory(data)
     data = _with_velocities(kind, data, basis)
@@ -66,7 +68,7 @@ class TrainingSet:
         symmetry: str | Shifts | None,
         system: System | None,
     ) -> "TrainingSet":
-        """The training set of checked data with velocities."""
+        """Return the training set of checked data with velocities."""
         full, held_out = watch.divided(data)
         if system is None:
             system = system_of(full)
@@ -103,7 +105,7 @@ class TrainingSet:
         return square**-0.5
 
     def of_full_states(self, models: Sequence[Projection]) -> list[Projection]:
-        """The models of coordinates, as models of the states that were given."""
+        """Return the models of coordinates, as models of the states that were given."""
         if self.basis is not None:
             front = Frame.from_dataset(self.full, self.basis, self.frame)
             return [in_precision(model.in_frame(front)) for model in models]
@@ -114,8 +116,8 @@ class TrainingSet:
 
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
-    """Coordinates of the data in the basis, or of aligned waves, with velocities; the data as they
-    are without.
+    """Return coordinates of the data in the basis, or of aligned waves, with velocities; the data
+    as they are without.
     """
     if data is None or front is None:
         return data
@@ -126,7 +128,7 @@ def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Datase
 
 
 def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: System | None) -> Wave:
-    """Coordinates of the waves in the data.
+    """Return coordinates of the waves in the data.
 
     Raises:
         InputError: a system without the symmetry, or data without waves of one number.
@@ -154,7 +156,7 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
 
 
 def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shifts:
-    """Shifts that a system declares, or that were given, which its field commutes with."""
+    """Return shifts that a system declares, or that were given, which its field commutes with."""
     shifts = system.symmetry if symmetry == "shift" else symmetry
     expected = "a system whose field commutes with shifts"
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
@@ -186,7 +188,7 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
 
 
 def _in_memory(data: xr.Dataset) -> xr.Dataset:
-    """The data, which are read if they are in chunks of dask.
+    """Return the data, which are read if they are in chunks of dask.
 
     Raises:
         InputError: they are too large.
@@ -211,7 +213,7 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
 def _with_velocities(
     kind: type[Projection], data: xr.Dataset, basis: int | Basis | None
 ) -> xr.Dataset:
-    """The data, checked, with velocities, unless a basis gives coordinates to differentiate;
+    """Return the data, checked, with velocities, unless a basis gives coordinates to differentiate;
     untrained, with zeros.
     """
     if kind.trained and basis is not None and "velocity" not in data:
@@ -232,7 +234,9 @@ def _warn_undeclared_context(data: xr.Dataset) -> None:
 
 
 def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
-    """The basis in front: as it is, or of so many modes of the data in the metric of their system."""
+    """Return the basis in front: as it is, or of so many modes of the data in the metric of their
+    system.
+    """
     if basis is None:
         return None
     if isinstance(basis, Basis):
@@ -246,5 +250,5 @@ def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -
 
 
 def in_precision(model: Projection) -> Projection:
-    """The model in float64 if it is least squares alone, which keeps all digits of the data."""
+    """Return the model in float64 if it is least squares alone, which keeps all digits of the data."""
     return model if model.trained else model.double()

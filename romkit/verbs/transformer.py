@@ -77,7 +77,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self
 
     def _checked_size(self, columns: int) -> int:
-        """Number n of the components of a state, behind which the contexts stand."""
+        """Return number n of the components of a state, behind which the contexts stand."""
         if not isinstance(self.settings, Mapping | None):
             raise InputError(
                 "settings",
@@ -96,7 +96,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return n
 
     def _as_runs(self, X: Array, n: int) -> xr.Dataset:
-        """Rows as trajectories of one time, with the columns behind the state as contexts."""
+        """Return rows as trajectories of one time, with the columns behind the state as contexts."""
         names = [f"x{k}" for k in range(X.shape[1])]
         if hasattr(self, "feature_names_in_"):  # of a table of pandas
             names = list(map(str, self.feature_names_in_))
@@ -114,7 +114,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self._mapped(X, X.shape[1] - self.contexts, "encode")
 
     def inverse_transform(self, X: Array) -> Array:
-        """Snapshots (N, n + contexts) of what `transform` returned."""
+        """Return snapshots (N, n + contexts) of what `transform` returned."""
         check_is_fitted(self)
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self._n_features_out:

@@ -42,8 +42,8 @@ def _rollouts(results: dict[str, dict]) -> dict[str, dict]:
 
 
 def figure(results: dict[str, dict]) -> Figure:
-    """True error over estimate, root mean square over time, a dot a rollout; the band is as wide as
-    intervals.
+    """Return true error over estimate, root mean square over time, a dot a rollout; the band is as
+    wide as intervals.
     """
     columns = -(-len(results) // 2)
     drawing, axes = panels(2, columns, (2.5 * columns, 4.6))
@@ -68,7 +68,7 @@ def figure(results: dict[str, dict]) -> Figure:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     rollouts = _rollouts(results)
     count = sum(len(found["rms"]["truth"]) for found in rollouts.values())
     pairs = f"root mean square over time / at the end / at {TIMES} times of each"
@@ -103,7 +103,7 @@ def _ranks(found: dict) -> dict[str, str]:
 
 
 def _pooled(results: dict[str, dict]) -> list[dict[str, str]]:
-    """All rollouts of one projection for each system, as one set."""
+    """Return all rollouts of one projection for each system, as one set."""
     main = [results[title] for title in MAIN if title in results]
     kinds = ("truth", *KINDS)
     joined = {

@@ -58,7 +58,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def estimated(case: str, known: int = 20, unseen: int = 40) -> dict[str, object]:
-    """True errors and estimates of unseen rollouts.
+    """Return true errors and estimates of unseen rollouts.
 
     Args:
         case: name in `CASES`.
@@ -114,7 +114,7 @@ def wake(length: float = 5.0, known: int = 10) -> dict[str, object]:
 
 
 def timed(function: Callable, *given: object, **named: object) -> tuple[object, float]:
-    """What a function returns, and its seconds of the processor."""
+    """Return what a function returns, and its seconds of the processor."""
     began = time.process_time()
     return function(*given, **named), time.process_time() - began
 
@@ -122,7 +122,9 @@ def timed(function: Callable, *given: object, **named: object) -> tuple[object, 
 def compared(
     system: System, run: xr.Dataset, known: int, seconds: dict[str, float]
 ) -> dict[str, object]:
-    """True errors of a run's trajectories behind the first `known`, and what is estimated of these."""
+    """Return true errors of a run's trajectories behind the first `known`, and what is estimated of
+    these.
+    """
     first, others = run.isel(trajectory=slice(known)), run.isel(trajectory=slice(known, None))
     estimate, paid = timed(romkit.error_estimate, others, system, known=first)
     raw = np.hypot(estimate["local"], estimate["shift"])
@@ -155,7 +157,7 @@ def compared(
 
 
 def four_digits(x: np.ndarray) -> list:
-    """Numbers of results in short."""
+    """Return numbers of results in short."""
     unit = 10.0 ** (4 - np.ceil(np.log10(np.maximum(np.abs(x), 1e-12))))
     return (np.round(x * unit) / unit).tolist()
 
@@ -195,7 +197,7 @@ def drawn(
 
 
 def of_truth(simulate: Callable[[], xr.Dataset]) -> tuple[xr.Dataset, dict[str, float]]:
-    """Simulation, and the seconds of the processor for it and for its solver alone."""
+    """Return simulation, and the seconds of the processor for it and for its solver alone."""
     began = time.perf_counter()
     truth, seconds = timed(simulate)
     solver = truth.attrs["seconds_computing"] / (time.perf_counter() - began)

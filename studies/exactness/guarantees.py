@@ -79,8 +79,8 @@ class Certificates(Task):
     def _stretched(
         self, model: Projection, c: Tensor, context_radius: float, row: xr.Dataset
     ) -> float:
-        """The largest ratio of what random pairs move to what the bounds of states and contexts
-        allow.
+        """Return the largest ratio of what random pairs move to what the bounds of states and
+        contexts allow.
         """
         frame, draw = model.frame, torch.Generator().manual_seed(1)
         center, reach, most = frame.state_shift, 2 * frame.state_scale.norm().item(), 0.0
@@ -104,7 +104,7 @@ def _mapped(model: Projection, row: xr.Dataset, x: Tensor, c: Tensor) -> Tensor:
 
 
 def _ball(center: Tensor, radius: float, lead: tuple[int, ...], draw: torch.Generator) -> Tensor:
-    """Points (*lead, n), uniform in a ball."""
+    """Return points (*lead, n), uniform in a ball."""
     n = len(center)
     directions = torch.randn(*lead, n, generator=draw, dtype=torch.float64)
     lengths = radius * torch.rand(*lead, 1, generator=draw, dtype=torch.float64) ** (1 / n)
@@ -169,7 +169,7 @@ class Energy(Task):
 
 
 def _symplecticity(problem: Problem, states: Tensor) -> float:
-    """Largest entry of Dᵀ Ω D - Ω for the derivative D of the lift at latent states (K, 2m)."""
+    """Return largest entry of Dᵀ Ω D - Ω for the derivative D of the lift at latent states (K, 2m)."""
     P, t, H, errors = (
         problem.path.at(torch.zeros(())),
         torch.zeros((), dtype=torch.float64),

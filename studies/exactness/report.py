@@ -66,7 +66,7 @@ def write(folder: Path, preset: str = "") -> Path:
 
 
 def _races(results: dict[str, Runs]) -> list[tuple[str, Runs]]:
-    """Title and results of each race, without other measurements."""
+    """Return title and results of each race, without other measurements."""
     return [
         (title, [run for run in results[name] if "kind" not in run.attrs])
         for name, title in RACES.items()
@@ -107,7 +107,7 @@ def _provenance(runs: Runs) -> str:
 
 
 def _ratios(results: dict[str, Runs]) -> dict[tuple[str, str], dict[str, float]]:
-    """Errors of the flow over those of FiLM+AE, by system and race."""
+    """Return errors of the flow over those of FiLM+AE, by system and race."""
     ratios = {}
     for (title, runs), system in product(_races(results), TITLES):
         found = {run.attrs["method"]: run for run in _of(runs, system)}
@@ -223,7 +223,7 @@ def _times(results: dict[str, Runs], system: str) -> str:
 
 
 def _robustness(found: Runs) -> str:
-    """Errors of noisy states, and at contexts out of the range."""
+    """Return errors of noisy states, and at contexts out of the range."""
     rows = []
     for run in found:
         cells = []

@@ -81,7 +81,9 @@ def tasks(preset: str) -> list[Task]:
 
 
 def sizes(preset: str) -> dict[str, dict[str, Settings]]:
-    """Settings of the methods of a preset beyond those that trainings share, by system and method."""
+    """Return settings of the methods of a preset beyond those that trainings share, by system and
+    method.
+    """
     table = Study("exactness").presets[preset]
     before = sizes(table["sizes"]) if "sizes" in table else {}
     return {
@@ -175,8 +177,8 @@ def carried(system: System, P: Operator, x: Tensor) -> Tensor:
 
 
 def idempotency(model: Projection) -> np.ndarray:
-    """Largest ‖P(P(x)) - P(x)‖ / ‖P(x)‖ of each seed over random states and contexts far outside
-    the range.
+    """Return largest ‖P(P(x)) - P(x)‖ / ‖P(x)‖ of each seed over random states and contexts far
+    outside the range.
     """
     errors = []
     for one in unstack(model):
@@ -262,8 +264,8 @@ class Robustness(OfModel):
 
 
 def trajectories(system: System, share: float) -> xr.Dataset:
-    """Each tenth snapshot of trajectories at contexts on the surface of the range, widened by a
-    share on each side.
+    """Return each tenth snapshot of trajectories at contexts on the surface of the range, widened
+    by a share on each side.
     """
     low, high = np.array([(p.low, p.high) for p in system.context]).T
     if len(low) == 1:

@@ -83,7 +83,7 @@ def _size(values: np.ndarray) -> float:
 
 
 def page(found: dict[str, dict]) -> str:
-    """Table of all sets, from numbers of a file."""
+    """Return table of all sets, from numbers of a file."""
     rows = {name: Bars(**row) for name, row in found.items()}
     good = sum(row.are_good for row in rows.values())
     pooled = np.mean([row.inside for row in rows.values()])

@@ -19,7 +19,7 @@ def oregonator(t: float, s: np.ndarray, f: float) -> np.ndarray:
 
 
 def goodwin(t: float, s: np.ndarray, k: float) -> np.ndarray:
-    """A gene that its third product represses, in five coupled cells."""
+    """Return a gene that its third product represses, in five coupled cells."""
     x, y, z = s.reshape(3, -1)
     dx = k / (1 + z**10) - 0.4 * x
     return np.concatenate([dx + 0.1 * ring(x), 0.5 * x - 0.4 * y, 0.5 * y - 0.4 * z])
@@ -37,7 +37,7 @@ def wilson_cowan(t: float, s: np.ndarray, drive: float) -> np.ndarray:
 
 
 def heated_plate(t: float, s: np.ndarray, omega: float) -> np.ndarray:
-    """A plate of 8 x 10 cells with cold edges, and a flame that goes round it."""
+    """Return a plate of 8 x 10 cells with cold edges, and a flame that goes round it."""
     u, (c, d) = s[:-2].reshape(8, 10), s[-2:]
     cold = np.pad(u, 1)
     spread = cold[:-2, 1:-1] + cold[2:, 1:-1] + cold[1:-1, :-2] + cold[1:-1, 2:] - 4 * u
@@ -49,13 +49,13 @@ def heated_plate(t: float, s: np.ndarray, omega: float) -> np.ndarray:
 
 
 def nagumo(t: float, u: np.ndarray, a: float) -> np.ndarray:
-    """A front that moves through a bistable medium, slower the larger a is."""
+    """Return a front that moves through a bistable medium, slower the larger a is."""
     edge = np.pad(u, 1, mode="edge")
     return 4 * (edge[:-2] - 2 * u + edge[2:]) + u * (1 - u) * (u - a)
 
 
 def beam(t: float, s: np.ndarray, stiffness: float) -> np.ndarray:
-    """A clamped beam that rings down: bending, a cubic foundation, and friction."""
+    """Return a clamped beam that rings down: bending, a cubic foundation, and friction."""
     w, v = pair(s)
     # the ends do not move and are level, so the cell beyond an end moves as the cell before it
     clamped = np.concatenate([[w[0], 0.0], w, [0.0, w[-1]]])

@@ -38,7 +38,7 @@ COUNTS = {
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md; groups of which nothing was run are left out."""
+    """Return text of RESULTS.md; groups of which nothing was run are left out."""
     costs = [
         found[f"seconds {label}"]
         for found in results.values()
@@ -75,8 +75,8 @@ def _section(name: str, group: dict[str, object]) -> str:
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Mean error on each set, of romkit, of the nearest run and of each package in its better
-    variant.
+    """Return mean error on each set, of romkit, of the nearest run and of each package in its
+    better variant.
     """
     pictures = {}
     for name, (_, sets) in GROUPS.items():
@@ -87,7 +87,7 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, object]:
-    """Counts and tables of some data sets."""
+    """Return counts and tables of some data sets."""
     results = _chosen(results, sources)
     if not results:
         return {"number": 0}
@@ -142,7 +142,7 @@ def _dots(results: dict[str, dict]) -> Figure:
 
 
 def _chosen(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, dict]:
-    """Numbers of romkit and of rivals by data set, in the order of names."""
+    """Return numbers of romkit and of rivals by data set, in the order of names."""
     return {
         name: results[name] | results[f"{name}, rivals"]
         for name in sorted(sources)
@@ -161,7 +161,7 @@ def _units(source: Source) -> list[str]:
 
 
 def _noise(errors: list[float]) -> str:
-    """Size of the noise of measurements, in the measure of all errors."""
+    """Return size of the noise of measurements, in the measure of all errors."""
     return _mean(errors) if np.any(errors) else "-"
 
 
@@ -170,13 +170,13 @@ def _mean(errors: list[float]) -> str:
 
 
 def _all(found: dict, other: str) -> bool:
-    """Whether every held-out run has a smaller error than by the other means."""
+    """Tell whether every held-out run has a smaller error than by the other means."""
     theirs = np.nan_to_num(np.array(found[other], dtype=float), nan=np.inf)
     return bool((np.array(found["romkit"], dtype=float) < theirs).all())
 
 
 def _near(found: dict) -> bool:
-    """Whether the mean error is at most twice the projection's, or 0.005."""
+    """Tell whether the mean error is at most twice the projection's, or 0.005."""
     error, projection = (
         np.mean(np.array(found[key], dtype=float)) for key in ("romkit", "projection")
     )

@@ -62,8 +62,8 @@ def forecasts(
     at: np.ndarray,
     times: np.ndarray,
 ) -> np.ndarray:
-    """Coordinates (H, T, r) from `starts` (H, r) at parameters `at`, by models of the runs z (C, T,
-    r) at `c`.
+    """Return coordinates (H, T, r) from `starts` (H, r) at parameters `at`, by models of the runs z
+    (C, T, r) at `c`.
     """
     reach, found = OUTSIDE * np.linalg.norm(z, axis=-1).max(), []
     models = [fit(run, times) for run in z]
@@ -106,7 +106,7 @@ def side_by_side(
     *,
     scaled: bool,
 ) -> dict[str, tuple[np.ndarray, float]]:
-    """Forecasts (H, T, n) of each package for the first states of `held_out` (H, T, n), and
+    """Return forecasts (H, T, n) of each package for the first states of `held_out` (H, T, n), and
     seconds; NaN when lost.
     """
     order, rows = np.argsort(c), train.reshape(-1, train.shape[-1])

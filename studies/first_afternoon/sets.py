@@ -45,12 +45,12 @@ def ring(u: np.ndarray) -> np.ndarray:
 
 
 def pair(x: np.ndarray) -> np.ndarray:
-    """States (..., 2k) as (2, ..., k)."""
+    """Return states (..., 2k) as (2, ..., k)."""
     return np.moveaxis(x.reshape(*x.shape[:-1], 2, -1), -2, 0)
 
 
 def named(*names: str) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Variables that lie one after the other."""
+    """Return variables that lie one after the other."""
     return lambda x: dict(zip(names, np.split(x, len(names), axis=-1), strict=True))
 
 
@@ -94,7 +94,7 @@ def stuart_landau(t: float, s: np.ndarray, mu: float) -> np.ndarray:
 
 
 def shed(s: np.ndarray) -> dict[str, np.ndarray]:
-    """A field (T, y, x) of a mode, its harmonic and its mean-flow correction."""
+    """Return a field (T, y, x) of a mode, its harmonic and its mean-flow correction."""
     y, x = np.meshgrid(np.linspace(-1, 1, 10), np.linspace(0, 2 * np.pi, 20), indexing="ij")
     a = (s[:, 0] + 1j * s[:, 1])[:, None, None]
     first, second = np.exp(1j * x - 2 * y**2), np.exp(2j * x) * y * np.exp(-(y**2))
@@ -182,7 +182,7 @@ SETS = {
 
 
 def measure(source: Source, *, runs: int = RUNS, seed: int = 0) -> tuple[xr.Dataset, xr.Dataset]:
-    """A set as its owner has it, (run, t, ...), and the same without noise."""
+    """Return a set as its owner has it, (run, t, ...), and the same without noise."""
     draw = np.random.default_rng(seed)
     values = np.linspace(source.low, source.high, runs)
     times = source.transient + np.linspace(0.0, source.duration, SAMPLES)

@@ -80,7 +80,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
 
 
 def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dict[str, Array]:
-    """Forecast runs from their first states by `model.forecast`, one by one.
+    """Return forecast runs from their first states by `model.forecast`, one by one.
 
     Returns:
         `state`, and where there are bars `lower` and `upper`, each (C, T, n).
@@ -100,8 +100,8 @@ def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dic
 
 
 def _from_start(model: romkit.Learned, start: Array, **options: object) -> xr.Dataset:
-    """Forecast from a state; where runs are interpolated, and the state is none of theirs, from the
-    context alone, as the refusal says.
+    """Return forecast from a state; where runs are interpolated, and the state is none of theirs,
+    from the context alone, as the refusal says.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -123,7 +123,7 @@ def unseen(name: str) -> xr.Dataset:
 
 
 def _inside(model: romkit.Learned, data: xr.Dataset) -> float | None:
-    """Share of measurements within bars; a run that is lost has none inside."""
+    """Return share of measurements within bars; a run that is lost has none inside."""
     if model.intervals is None:
         return None
     band = forecasts(model, data, level=LEVEL)
@@ -132,7 +132,7 @@ def _inside(model: romkit.Learned, data: xr.Dataset) -> float | None:
 
 
 def _projected(model: romkit.Learned, data: xr.Dataset) -> Array:
-    """States (C, T, n) that are encoded and decoded, without dynamics."""
+    """Return states (C, T, n) that are encoded and decoded, without dynamics."""
     states = torch.from_numpy(data["state"].values).double()
     contexts = torch.from_numpy(romkit.data.context_matrix(data)).double()  # (C, p)
     with torch.no_grad():
@@ -141,7 +141,7 @@ def _projected(model: romkit.Learned, data: xr.Dataset) -> Array:
 
 
 def rivals(name: str, runs: int) -> dict[str, object]:
-    """Errors of the nearest training run and of other packages, and their seconds."""
+    """Return errors of the nearest training run and of other packages, and their seconds."""
     train, held_out, truth = divided(name, runs)
     (parameter,) = romkit.data.context_names(train)
     at, c, starts = (
@@ -169,14 +169,14 @@ def divided(name: str, runs: int) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
 
 
 def _described(data: xr.Dataset, source: Source) -> xr.Dataset:
-    """Runs in romkit's schema."""
+    """Return runs in romkit's schema."""
     with contextlib.redirect_stdout(io.StringIO()):
         return romkit.data.describe(data, context=[source.parameter])
 
 
 def errors(states: Array, train: xr.Dataset, truth: xr.Dataset) -> list[float]:
-    """Error of each held-out run: root mean square over components in standard deviations, mean
-    over time.
+    """Return error of each held-out run: root mean square over components in standard deviations,
+    mean over time.
     """
     apart = (states - truth["state"].values) / train["state"].values.std((0, 1))
     return _size(apart).tolist()
@@ -188,8 +188,8 @@ def _size(apart: Array) -> Array:
 
 
 def _shifted(run: Array, start: Array) -> Array:
-    """A run (T, n) from where it is closest to the start; at its end it goes on from the state most
-    like it.
+    """Return a run (T, n) from where it is closest to the start; at its end it goes on from the
+    state most like it.
     """
     k, path = int(np.square(run - start).sum(-1).argmin()), []
     for _ in range(len(run)):

@@ -37,7 +37,7 @@ def rayleigh(t: float, s: np.ndarray, mu: float) -> np.ndarray:
 
 
 def ginzburg_landau(t: float, s: np.ndarray, beta: float) -> np.ndarray:
-    """A plane wave with two periods on a ring."""
+    """Return a plane wave with two periods on a ring."""
     u, v = pair(s)
     a = u + 1j * v
     rate = a - (1 - 1j * beta) * abs(a) ** 2 * a + (1 + 0.5j) * 4 * ring(a)
@@ -69,7 +69,7 @@ def langford(t: float, s: np.ndarray, d: float) -> np.ndarray:
 
 
 def around(s: np.ndarray) -> dict[str, np.ndarray]:
-    """A field (T, height, angle) of a rotating mode and of the mean."""
+    """Return a field (T, height, angle) of a rotating mode and of the mean."""
     x, y, z = s.T[..., None, None]
     h, angle = np.meshgrid(np.linspace(-1, 1, 5), 2 * np.pi * np.arange(12) / 12, indexing="ij")
     turning = x * np.cos(angle) + y * np.sin(angle)

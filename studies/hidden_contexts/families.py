@@ -42,7 +42,7 @@ class Family(NamedTuple):
     shared: bool = False
 
     def solved(self, split: str, seed: int = 0) -> tuple[Array, Array]:
-        """States (environments, runs, T, n) and parameters (environments, p)."""
+        """Return states (environments, runs, T, n) and parameters (environments, p)."""
         number = SPLITS.index(split)
         values = self.values(split.startswith("new"))
         states = []
@@ -53,7 +53,7 @@ class Family(NamedTuple):
         return np.array(states), values
 
     def _run(self, start: Array, parameters: Array) -> Array:
-        """States (T, n) from a start."""
+        """Return states (T, n) from a start."""
         solution = solve_ivp(
             self.rates,
             (0, self.times[-1]),

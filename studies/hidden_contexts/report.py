@@ -24,8 +24,8 @@ def pictures(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def figure(found: dict) -> Figure:
-    """True parameters, and those that hidden ones say after an affine map; new environments were
-    in no fit of the map.
+    """Return true parameters, and those that hidden ones say after an affine map; new environments
+    were in no fit of the map.
     """
     truth, values = np.array(found["truth"]), np.array(found["values"])
     design = np.column_stack([np.ones(len(values)), values])
@@ -42,7 +42,7 @@ def figure(found: dict) -> Figure:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n"
     ]

@@ -39,7 +39,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def dataset(states: Array, times: Array) -> xr.Dataset:
-    """Runs (groups, runs, T, n) with the number of their environment, in romkit's schema."""
+    """Return runs (groups, runs, T, n) with the number of their environment, in romkit's schema."""
     groups, runs = states.shape[:2]
     with contextlib.redirect_stdout(io.StringIO()):
         data = romkit.data.from_arrays([*states.reshape(groups * runs, *states.shape[2:])], times)
@@ -48,14 +48,14 @@ def dataset(states: Array, times: Array) -> xr.Dataset:
 
 
 def noisy(states: Array, noise: float, seed: int) -> Array:
-    """States with independent noise, in deviations of each component."""
+    """Return states with independent noise, in deviations of each component."""
     deviation = states.std(tuple(range(states.ndim - 1)))
     draw = np.random.default_rng([63, seed])
     return states + noise * deviation * draw.standard_normal(states.shape)
 
 
 def summary(found: HiddenContext) -> dict[str, object]:
-    """What was found, and errors of what was tried."""
+    """Return what was found, and errors of what was tried."""
     hidden, degree, bend = (int(x) for x in found.trials.loc[found.trials["chosen"]].values[0, :3])
     best = found.trials.groupby("hidden parameters")["error"].min()
     return {
@@ -68,8 +68,8 @@ def summary(found: HiddenContext) -> dict[str, object]:
 
 
 def literature(name: str, seed: int = 0) -> dict[str, object]:
-    """Mean square errors of new starts in the environments of the training and in new ones, which
-    are placed by a run each.
+    """Return mean square errors of new starts in the environments of the training and in new ones,
+    which are placed by a run each.
     """
     family = FAMILIES[name]
     train, values = family.solved("train", seed)
@@ -113,7 +113,7 @@ def literature(name: str, seed: int = 0) -> dict[str, object]:
 
 
 def lots(first: int, number: int, noise: float) -> dict[str, object]:
-    """Numbers of hidden parameters of families by lot."""
+    """Return numbers of hidden parameters of families by lot."""
     rows = []
     for k in range(first, first + number):
         lot = by_lot(k)
@@ -127,7 +127,7 @@ def lots(first: int, number: int, noise: float) -> dict[str, object]:
 
 
 def intervals(noise: float, repeats: int) -> dict[str, object]:
-    """Shares of true parameters and of measurements that intervals of level 0.9 hold, in
+    """Return shares of true parameters and of measurements that intervals of level 0.9 hold, in
     Lotka-Volterra: new environments that are placed by half a run, and the other half.
     """
     family = FAMILIES["lotka-volterra"]
@@ -164,7 +164,7 @@ def intervals(noise: float, repeats: int) -> dict[str, object]:
 
 
 def _inside(table: xr.Dataset, truth: Array) -> Array:
-    """Whether intervals hold the truth."""
+    """Tell whether intervals hold the truth."""
     return (table["lower"].values <= truth) & (truth <= table["upper"].values)
 
 

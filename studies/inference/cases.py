@@ -121,7 +121,9 @@ class Case:
         )
 
     def runs(self, contexts: np.ndarray, seed: int) -> xr.Dataset:
-        """Trajectories at these contexts, from random initial states, sampled at the interval."""
+        """Return trajectories at these contexts, from random initial states, sampled at the
+        interval.
+        """
         parts = self.model.start(torch.from_numpy(contexts), np.random.default_rng(seed))
         return self._simulated(parts, contexts, self.settling + self.spare + self.duration)
 

@@ -28,7 +28,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(results: Found) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     cases = [table([_row(results, title, name) for name in names], (), f"### {title}\n\n{_head(results, title)}")
              for title, names in _cases(results).items()]  # fmt: skip
     alarms = [
@@ -54,7 +54,7 @@ def page(results: Found) -> str:
 
 
 def _cases(results: Found) -> dict[str, list[str]]:
-    """Names of the contestants by title of the case, as the presets have them."""
+    """Return names of the contestants by title of the case, as the presets have them."""
     cases = {
         title: case
         for preset in Study("inference").presets.values()
@@ -98,7 +98,7 @@ def _row(results: Found, title: str, name: str) -> dict[str, object]:
 
 
 def winners(results: Found) -> Figure:
-    """Errors of all contestants relative to the bound, by case."""
+    """Return errors of all contestants relative to the bound, by case."""
     cases = _cases(results)
     names = list(dict.fromkeys(name for each in cases.values() for name in each))
     drawing, axes = panels(1, 1, (7.0, 0.55 * len(cases) + 1.0))
@@ -132,7 +132,7 @@ def winners(results: Found) -> Figure:
 
 
 def drift(runs: dict[str, dict]) -> Figure:
-    """The forcing and its estimates over time."""
+    """Return the forcing and its estimates over time."""
     drawing, ((axis,),) = panels(1, 1, (7.0, 3.2))
     t = np.array(runs["full"]["t"])
     for (name, found), colour in zip(
@@ -153,7 +153,7 @@ def drift(runs: dict[str, dict]) -> Figure:
 
 
 def _tracking(results: Found) -> dict[str, str]:
-    """Tables and numbers of the filters."""
+    """Return tables and numbers of the filters."""
     found = {
         name.removeprefix("tracking: "): each
         for name, each in results.items()

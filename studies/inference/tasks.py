@@ -85,7 +85,7 @@ def nearest(case: Case, observed: xr.Dataset) -> Estimator:
 
 
 def regression(case: Case, observed: xr.Dataset) -> Estimator:
-    """A network from observed numbers to the context, behind their principal components."""
+    """Return a network from observed numbers to the context, behind their principal components."""
     x, contexts = windows(case)
     noise = case.sigma * np.random.default_rng(0).standard_normal((COPIES, *x.shape))
     x, contexts = (x + noise).reshape(-1, x.shape[1]), np.tile(contexts, (COPIES, 1))
@@ -149,7 +149,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 @functools.lru_cache(maxsize=1)
 def made(case: tuple) -> Case:
-    """The case of an entry of a preset; it keeps its data, which the tasks of a case have in
+    """Return the case of an entry of a preset; it keeps its data, which the tasks of a case have in
     common.
     """
     given = dict(case)
@@ -165,8 +165,8 @@ def bound(case: tuple) -> dict[str, object]:
 def inferred(
     case: tuple, beyond: tuple, contestant: str, settings: tuple = (), few: int = 0
 ) -> dict[str, object]:
-    """Errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond the
-    range (see `Case`).
+    """Return errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond
+    the range (see `Case`).
 
     One that takes minutes for a window has the first `few` of them, each by itself.
     """
@@ -226,8 +226,8 @@ def inferred(
 
 
 def alarms(case: tuple, known: tuple[int, ...], calibrations: int) -> dict[str, object]:
-    """Shares of false alarms in fresh windows, by the number of known trajectories, for several
-    calibrations.
+    """Return shares of false alarms in fresh windows, by the number of known trajectories, for
+    several calibrations.
     """
     result = {}
     for training in known:

@@ -57,8 +57,8 @@ def tasks(runs: int, length: float, ramp: float, steps: int) -> list[Numbers]:
 
 
 def score(seeds: int, steps: int) -> dict[str, object]:
-    """Error of the full-order filter on Lorenz96 with 40 variables, F = 8, noise 1 (Sakov & Oke
-    2008).
+    """Return error of the full-order filter on Lorenz96 with 40 variables, F = 8, noise 1 (Sakov &
+    Oke 2008).
     """
     system, found = Lorenz96(n=40, dt=EVERY, transient=20.0), []
     truth = system.dataset(F=8.0 + 1e-9 * np.arange(seeds), duration=steps * EVERY)
@@ -102,7 +102,7 @@ def tracker(model: str) -> Tracker:
 
 
 def waves(perturbation: float, duration: float) -> xr.Dataset:
-    """Runs from disturbed sines of numbers 8 and 7 at forcings of the whole range.
+    """Return runs from disturbed sines of numbers 8 and 7 at forcings of the whole range.
 
     Above F = 3.16 others grow slowly on the wave of number 8, until that of number 7 takes over.
     """
@@ -132,7 +132,7 @@ def tracked(model: str, states: np.ndarray, seed: int) -> dict[str, np.ndarray]:
 
 
 def forcings(runs: int, seed: int) -> np.ndarray:
-    """Forcings of the range, none of them where both waves mix."""
+    """Return forcings of the range, none of them where both waves mix."""
     rng = np.random.default_rng(seed)
     below, above = (
         rng.uniform(LOW + 0.002, 3.156, runs // 2),
@@ -142,14 +142,16 @@ def forcings(runs: int, seed: int) -> np.ndarray:
 
 
 def settled(F: np.ndarray, length: float) -> np.ndarray:
-    """(runs, T, 36) states on the wave of each forcing, from random phases on."""
+    """Return (runs, T, 36) states on the wave of each forcing, from random phases on."""
     data = SYSTEM.dataset(F=F, duration=length + 5.0).state.values[:, ::5]
     first = np.random.default_rng(11).integers(0, int(5.0 / EVERY), len(F))
     return np.stack([x[k : k + round(length / EVERY)] for k, x in zip(first, data, strict=True)])
 
 
 def constant(model: str, runs: int, length: float) -> dict[str, object]:
-    """Errors over time at constant forcings, coverage of 90 % intervals, seconds, false alarms."""
+    """Return errors over time at constant forcings, coverage of 90 % intervals, seconds, false
+    alarms.
+    """
     F = forcings(runs, 10)
     found = [tracked(model, x, k) for k, x in enumerate(settled(F, length))]
     error = np.array([run["estimate"] - c for run, c in zip(found, F, strict=True)])
@@ -196,8 +198,8 @@ def jump(model: str, runs: int, length: float) -> dict[str, object]:
 
 
 def alarm(model: str, runs: int, length: float) -> dict[str, object]:
-    """Share of runs with an alarm by distance of the forcing from its training range, and false
-    ones inside.
+    """Return share of runs with an alarm by distance of the forcing from its training range, and
+    false ones inside.
     """
     found = {}
     for far in (0.01, 0.02, 0.03, 0.06):
@@ -270,8 +272,8 @@ def forcing(t: torch.Tensor) -> torch.Tensor:
 
 
 def drift(model: str, length: float) -> dict[str, object]:
-    """A drift across the change of the wave's number, which the full model makes a thousand units
-    of time later.
+    """Return a drift across the change of the wave's number, which the full model makes a thousand
+    units of time later.
     """
     (start,) = SYSTEM.start(torch.tensor([[3.150]], dtype=torch.float64))
     times = torch.arange(round(length / EVERY), dtype=torch.float64) * EVERY

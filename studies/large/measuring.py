@@ -24,12 +24,12 @@ MU = torch.tensor([[4.56, 0.019]], dtype=torch.float64)
 
 
 def grid(system: Burgers2D) -> Tensor:
-    """Times of a run, 501 of them."""
+    """Return times of a run, 501 of them."""
     return torch.arange(round(system.duration / system.dt) + 1, dtype=torch.float64) * system.dt
 
 
 def solved(system: System, c: Tensor, times: Tensor) -> Tensor:
-    """States (T, n) of the full model at one context c (1, p), without velocities."""
+    """Return states (T, n) of the full model at one context c (1, p), without velocities."""
     return system.default_solver(c)(
         system.field(c), *system.start(c), times, engine="compiled"
     ).states[0]
@@ -71,8 +71,8 @@ def training(cells: int = 100, every: int = 2) -> tuple[Basis, xr.Dataset]:
 def evaluated(
     system: Burgers2D, basis: Basis, model: Callable, step: float = 0.05, number: int = 9
 ) -> Found:
-    """Errors relative to the norm of the truth at unseen contexts; seconds of one run, one context
-    at a time.
+    """Return errors relative to the norm of the truth at unseen contexts; seconds of one run, one
+    context at a time.
 
     A model takes steps of its own; between them its coordinates are interpolated by their rates, so
     that errors are over all times of the truth. A run that diverges, or is further off than zero

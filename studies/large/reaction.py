@@ -62,8 +62,8 @@ class Reaction(System):
         )
 
     def stencil(self, rows: Tensor) -> Tensor:
-        """Indices of the point and of those left, right, below and above of it; of the point itself
-        beyond the edge.
+        """Return indices of the point and of those left, right, below and above of it; of the point
+        itself beyond the edge.
         """
         inner = self._inner(rows)
         return rows.unsqueeze(-1) + inner * torch.tensor([0, -1, 1, -self.cells, self.cells])
@@ -102,8 +102,8 @@ class Reaction(System):
 
 
 def exponential(system: Reaction, c: Tensor, times: Tensor, steps: int) -> Tensor:
-    """States (T, n) at one context by exponential time differencing of order two, exact in the
-    diffusion.
+    """Return states (T, n) at one context by exponential time differencing of order two, exact in
+    the diffusion.
 
     Sine transforms diagonalise the difference quotient, so that steps are limited by accuracy
     alone: the fastest full model here.

@@ -27,7 +27,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(results: Results) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     full = {
         name.rsplit("n = ", 1)[1]: found
         for name, found in results.items()
@@ -96,7 +96,7 @@ def page(results: Results) -> str:
 
 @matplotlib.rc_context(STYLE)
 def draw(results: Results) -> dict[str, Figure]:
-    """Error against cost of the reduced models at n = 20 000, and the cost of the full ones."""
+    """Return error against cost of the reduced models at n = 20 000, and the cost of the full ones."""
     figure, [[axis]] = panels(1, 1, (7, 4.5))
     points = {
         name: (
@@ -131,7 +131,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def sampled(found: Results) -> str:
-    """Text of SAMPLED.md."""
+    """Return text of SAMPLED.md."""
     reaction, distances = found["reaction, n = 10 000"], found["distances, n = 900"]
     full, burgers = reaction["full"], found["Burgers, n = 20 000"]
     explicit, once = full["explicit, seconds"], full["exponential, 1 steps"]

@@ -50,7 +50,7 @@ def full_models(cells: int) -> Found:
 
 
 def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9) -> Found:
-    """Errors at unseen contexts, and CPU seconds of a run, of POD-Galerkin."""
+    """Return errors at unseen contexts, and CPU seconds of a run, of POD-Galerkin."""
     system, basis = Burgers2D(cells=cells), training(cells, every)[0].truncated(rank)
     began = time.process_time()
     through = system.through(basis)
@@ -68,8 +68,8 @@ def projected(
     cells: int = 100,
     number: int = 9,
 ) -> Found:
-    """Errors and costs of a method of few latents behind the basis, by Galerkin projection, each as
-    a list over seeds.
+    """Return errors and costs of a method of few latents behind the basis, by Galerkin projection,
+    each as a list over seeds.
 
     Networks are trained with the preset "quick" but for epochs and rate, as all methods are.
     """

@@ -87,7 +87,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Found:
 def reaction(
     cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30), number: int | None = None
 ) -> Found:
-    """Errors and seconds of runs at unseen contexts, and of full models on the same thread."""
+    """Return errors and seconds of runs at unseen contexts, and of full models on the same thread."""
     system = Reaction(cells=cells)
     data = system.dataset("train")
     unseen = system.dataset("test").isel(trajectory=slice(number))
@@ -126,8 +126,8 @@ def reaction(
 
 
 def distances(cells: int = 30) -> Found:
-    """Errors at contexts inside of the training range and far from it, beside the distance that a
-    run reports.
+    """Return errors at contexts inside of the training range and far from it, beside the distance
+    that a run reports.
     """
     system = Reaction(cells=cells)
     data = system.dataset("train")
@@ -201,7 +201,7 @@ def _full_models(system: Reaction, contexts: Tensor, times: Tensor, truth: Tenso
 
 
 def _whole(system: System, basis: Basis, contexts: Tensor, times: Tensor) -> Tensor:
-    """Coordinates (C, T, r) of Galerkin projection without sampling."""
+    """Return coordinates (C, T, r) of Galerkin projection without sampling."""
     field = system.field(contexts)
     rate: Field = lambda t, y: basis.encode_tangent(field(t, basis.decode(y)))  # noqa: E731
     start = basis.encode(*system.start(contexts))
@@ -217,7 +217,7 @@ def _velocities(system: Burgers2D, every: int = 4) -> Tensor:
 
 
 def _run(through: System, c: Tensor, times: Tensor, step: float) -> Tensor:
-    """Coordinates (T, r)."""
+    """Return coordinates (T, r)."""
     with torch.no_grad(), one_thread():
         return RK4(step)(through.field(c), *through.start(c), times, engine="compiled").states[0]
 

@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 def burgers(viscosities: Sequence[float]) -> xr.Dataset:
-    """A wave that steepens and decays on a ring of 64 points."""
+    """Return a wave that steepens and decays on a ring of 64 points."""
     source = SETS["decay to a fixed point"]
     runs = []
     for nu in viscosities:
@@ -56,7 +56,7 @@ def waves(lengths: Sequence[float]) -> xr.Dataset:
 
 
 def pendulums(lengths: Sequence[float]) -> xr.Dataset:
-    """A chain of four links of which the first has several lengths."""
+    """Return a chain of four links of which the first has several lengths."""
     rest = dict.fromkeys(("l2", "l3", "l4"), 0.5)
     data = Pendulum().dataset(l1=list(lengths), **rest, duration=2.0)
     return data.isel(time=slice(None, None, 20))

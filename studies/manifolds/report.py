@@ -15,7 +15,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Forecast and projection errors of each case and method."""
+    """Return forecast and projection errors of each case and method."""
     values = {
         title: {"forecast": finite(row["forecast"]), "projection": finite(row["projection"])}
         for title, row in results.items()
@@ -25,12 +25,12 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def finite(errors: list[float]) -> list[float]:
-    """The errors that are numbers."""
+    """Return the errors that are numbers."""
     return [error for error in errors if np.isfinite(error)]
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n",
         "![Errors of each manifold and of its law](errors.png)\n",

@@ -18,7 +18,7 @@ INNER, SIGNAL = (24, 48), (8, 16)
 
 
 def tasks(preset: str) -> list[Numbers]:
-    """A task for each case and method."""
+    """Return a task for each case and method."""
     table = Study("manifolds").presets[preset]
     return [
         Numbers.of(
@@ -35,7 +35,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def compared(case: str, method: str, seconds: float, epochs: int) -> dict[str, object]:
-    """Errors of a manifold and of a law on it at unseen contexts, and CPU seconds.
+    """Return errors of a manifold and of a law on it at unseen contexts, and CPU seconds.
 
     Args:
         case: name in `CASES`.
@@ -67,7 +67,7 @@ def compared(case: str, method: str, seconds: float, epochs: int) -> dict[str, o
 
 
 def fitted(method: str, data: xr.Dataset, motion: Case, epochs: int) -> Projection:
-    """The manifold, with sizes (m, 24, 48, n) of networks."""
+    """Return the manifold, with sizes (m, 24, 48, n) of networks."""
     settings: dict[str, object] = {"latent_dim": motion.latents, "verbose": False}
     if method in NETWORKS:
         n = data.sizes["component"] if motion.basis is None else motion.basis
@@ -79,13 +79,13 @@ def fitted(method: str, data: xr.Dataset, motion: Case, epochs: int) -> Projecti
 
 
 def projected(model: Projection, truth: xr.Dataset) -> list[float]:
-    """Error of P(x) over each run."""
+    """Return error of P(x) over each run."""
     with torch.no_grad():
         return errors(model(truth)(truth["state"].values), truth)
 
 
 def idempotency(model: Projection, truth: xr.Dataset) -> float:
-    """Largest error of P(P(x)) = P(x), relative to the deviation of the states."""
+    """Return largest error of P(P(x)) = P(x), relative to the deviation of the states."""
     P = model.double()(truth)
     x = torch.from_numpy(np.nan_to_num(truth["state"].values[:, ::10].astype(np.float64)))
     with torch.no_grad():
@@ -94,7 +94,7 @@ def idempotency(model: Projection, truth: xr.Dataset) -> float:
 
 
 def errors(states: np.ndarray, truth: xr.Dataset) -> list[float]:
-    """Error of each run (T, n): root mean square, relative to its deviation from its mean."""
+    """Return error of each run (T, n): root mean square, relative to its deviation from its mean."""
     x = truth["state"].values
     apart = np.sqrt(np.square(states - x).mean((1, 2)))
     spread = np.sqrt(np.square(x - x.mean(1, keepdims=True)).mean((1, 2)))

@@ -98,7 +98,9 @@ def _parts(results: Results, row: Row) -> list[Part]:
 
 
 def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
-    """Rows for all combinations of listed values; `along` and `worst_of` are lists of a single row."""
+    """Yield rows for all combinations of listed values; `along` and `worst_of` are lists of a
+    single row.
+    """
     whole = {
         k: groups[v[1:]] if isinstance(v, str) and v.startswith("@") else v for k, v in row.items()
     }
@@ -109,7 +111,7 @@ def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
 
 
 def _why(parts: Sequence[Part]) -> str:
-    """How many parts are so, and which are not."""
+    """Return how many parts are so, and which are not."""
     text = [f"{sum(part.outcome == YES for part in parts)} of {len(parts)} parts so"]
     for outcome, name in (
         (NO, "not so"),
@@ -128,7 +130,8 @@ def _bootstrap(number: int) -> np.ndarray:
 
 
 def ratio(a: np.ndarray, b: np.ndarray) -> Ratio:
-    """Ratio of the means of a and b (S,), positive; the seeds of both are resampled together.
+    """Return ratio of the means of a and b (S,), positive; the seeds of both are resampled
+    together.
 
     An infinite value counts: the ratio is then 0 or infinite, and NaN, which decides nothing, if
     both are. The p-value is of the ranks of ln(a / b), which infinities cannot upset; 1 where
@@ -147,14 +150,16 @@ def ratio(a: np.ndarray, b: np.ndarray) -> Ratio:
 
 
 def compare(label: str, a: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Part:
-    """Whether the mean of a is lower than `factor` times that of b, by the interval of their ratio."""
+    """Tell whether the mean of a is lower than `factor` times that of b, by the interval of their
+    ratio.
+    """
     scaled = ratio(a, b * factor)
     outcome = YES if scaled.high < 1 else NO if scaled.low > 1 else OPEN
     return Part(outcome, f"{label}: {spread(a)} against {spread(b)}, ratio {ratio(a, b)}")
 
 
 def spread(values: np.ndarray) -> str:
-    """Mean ± standard deviation over seeds."""
+    """Return mean ± standard deviation over seeds."""
     with np.errstate(invalid="ignore"):
         return f"{np.mean(values):.3g} ± {np.std(values):.2g}"
 
@@ -180,14 +185,14 @@ def _values(results: Results, row: Row, **others: str) -> np.ndarray:
 
 
 def _there(found: T | None) -> T:
-    """A result. Raises `Missing` where it is None."""
+    """Return a result. Raises `Missing` where it is None."""
     if found is None:
         raise Missing
     return found
 
 
 def _other(row: Row) -> dict[str, str]:
-    """What is different on the other side of a comparison."""
+    """Return what is different on the other side of a comparison."""
     names = {"than": "method", "than_table": "table", "than_condition": "condition"}
     return {own: row[name] for name, own in names.items() if name in row}
 
@@ -220,7 +225,7 @@ def _monotone(results: Results, row: Row) -> Part:
 
 
 def _means(results: Results, row: Row) -> dict[str, float | None]:
-    """Mean over seeds of each method that the paper has in this column."""
+    """Return mean over seeds of each method that the paper has in this column."""
     entries = {method: _entry({**row, "method": method}) for method in tables.NAME_OF}
     found = {method: tables.measure(results, entry) for method, entry in entries.items() if entry}
     return {
@@ -239,8 +244,8 @@ def _best(results: Results, row: Row) -> Part:
 
 
 def _wins(results: Results, row: Row) -> list[Part]:
-    """How many of the conditions with noise, of which all methods were measured, each method is
-    best in.
+    """Return how many of the conditions with noise, of which all methods were measured, each method
+    is best in.
     """
     winners: Counter[str] = Counter()
     columns = dict.fromkeys(
@@ -287,7 +292,7 @@ def _of_values(holds: Callable[[np.ndarray, Row], bool]) -> Test:
 
 
 def _measured(results: Results, row: Row) -> Part:
-    """Whether a number of NcAE's propositions is within its bound for all seeds."""
+    """Tell whether a number of NcAE's propositions is within its bound for all seeds."""
     values = _there(results.find("clean", row["system"], "ncae"))[row["name"]].values
     low, high = values.min(), values.max()
     holds = high <= row["less"] if "less" in row else low >= row["more"]
@@ -315,7 +320,7 @@ def _switches(results: Results, row: Row) -> list[Part]:
 
 
 def _velocity_term(results: Results, row: Row) -> Part:
-    """Whether the published errors of a method fit a training with the velocity term better."""
+    """Tell whether the published errors of a method fit a training with the velocity term better."""
     on, off = (tables.velocity_mismatch(results, row["method"], weight) for weight in (1.0, 0.0))
     numbers = f"mean |ln(ours / published)| {on:.2f} with the term, {off:.2f} without"
     return _fact(f"{row['label']}: {_there(None if np.isnan(on + off) else numbers)}", on < off)

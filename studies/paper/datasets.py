@@ -38,7 +38,7 @@ above (all corners).
 
 @functools.lru_cache(maxsize=4)
 def train_set(name: str, parameters: Settings, seed: int) -> xr.Dataset:
-    """The training set of this data seed."""
+    """Return the training set of this data seed."""
     return _cached(
         ("train", name, parameters, seed),
         lambda: make_system(name, parameters).dataset("train", seed=seed),
@@ -56,8 +56,8 @@ def test_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
 
 @functools.lru_cache(maxsize=4)
 def ood_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
-    """Trajectories at all corners of the training range widened by each of the distances, nearest
-    first.
+    """Return trajectories at all corners of the training range widened by each of the distances,
+    nearest first.
     """
     model = make_system(name, parameters)
     low, high = (np.array([getattr(p, end) for p in model.context]) for end in ("low", "high"))
@@ -76,7 +76,7 @@ def ood_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
 
 
 def ood_members(data: xr.Dataset, distance: float, side: str) -> xr.Dataset:
-    """The trajectories of `ood_set` at one distance on one side."""
+    """Return the trajectories of `ood_set` at one distance on one side."""
     corners = data.sizes["trajectory"] // len(OOD_DISTANCES)
     start = corners * OOD_DISTANCES.index(distance)
     chosen = {"low": slice(start, start + 1), "high": slice(start + corners - 1, start + corners)}
@@ -84,8 +84,8 @@ def ood_members(data: xr.Dataset, distance: float, side: str) -> xr.Dataset:
 
 
 def _cached(key: tuple, make: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """What `make` gives, without the accelerations, which nothing here needs; from the disk if it
-    was made before.
+    """Return what `make` gives, without the accelerations, which nothing here needs; from the disk
+    if it was made before.
     """
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
     path = CACHE / f"{key[1]}-{key[0]}-{digest}.nc"

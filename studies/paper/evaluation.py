@@ -32,8 +32,8 @@ POOLINGS = ("all contexts", "each context")
 
 
 def evaluate(model: Projection, test: xr.Dataset, beyond: xr.Dataset) -> xr.Dataset:
-    """Errors (seed, condition, average), idempotency (seed, step), latent geometry (seed, pooling)
-    of a stack.
+    """Return errors (seed, condition, average), idempotency (seed, step), latent geometry (seed,
+    pooling) of a stack.
 
     Args:
         model: a stack.
@@ -65,8 +65,8 @@ def evaluate(model: Projection, test: xr.Dataset, beyond: xr.Dataset) -> xr.Data
 
 
 def evaluate_clean(model: Projection, test: xr.Dataset) -> xr.Dataset:
-    """Errors (seed, condition, average) on the test set; errors (seed, context) too if there is one
-    parameter.
+    """Return errors (seed, condition, average) on the test set; errors (seed, context) too if there
+    is one parameter.
     """
     with torch.inference_mode(), one_thread():
         squares = _squared_errors(model, *_tensors(test))
@@ -110,7 +110,7 @@ def parameter_count(model: Projection) -> int:
 
 
 def _tensors(data: xr.Dataset) -> tuple[Tensor, Tensor, Tensor]:
-    """States and velocities (1, C, T, n) and contexts (1, C, p), in float32."""
+    """Return states and velocities (1, C, T, n) and contexts (1, C, p), in float32."""
     x, v = (
         torch.from_numpy(data[name].values).float().unsqueeze(0) for name in ("state", "velocity")
     )
@@ -134,7 +134,7 @@ def _squared_errors(
 
 
 def _parts(model: Projection, x: Tensor) -> list[tuple[slice, slice]]:
-    """Parts of the contexts of states (1, C, T, n), with as many snapshots as `ROWS` allows."""
+    """Return parts of the contexts of states (1, C, T, n), with as many snapshots as `ROWS` allows."""
     size = max(1, ROWS // (model.seeds * x.shape[2]))
     return [(slice(None), slice(k, k + size)) for k in range(0, x.shape[1], size)]
 
@@ -149,8 +149,8 @@ def _rmse(squares: Tensor) -> np.ndarray:
 
 
 def _under_noise(model: Projection, test: xr.Dataset, kind: str, sigma: float, unit: str) -> Tensor:
-    """Errors against the clean states where P sees noisy states, a noisy context, or both, drawn
-    for each snapshot.
+    """Return errors against the clean states where P sees noisy states, a noisy context, or both,
+    drawn for each snapshot.
     """
     x, v, c = _tensors(test)
     generator = torch.Generator().manual_seed(NOISE_SEED)
@@ -163,7 +163,7 @@ def _under_noise(model: Projection, test: xr.Dataset, kind: str, sigma: float, u
 
 
 def _unit(model: Projection, unit: str) -> tuple[Tensor, Tensor]:
-    """What σ multiplies for states (n,) and contexts (p,)."""
+    """Return what σ multiplies for states (n,) and contexts (p,)."""
     state, half_range = model.frame.state_scale, model.frame.context_scale
     return {
         "scale": (state, half_range),

@@ -28,7 +28,7 @@ CLIP = (1e-7, 1e8)
 
 
 def hovmoeller(results: Results) -> Figure | None:
-    """The wave at both ends of the range of F, and the wave number between them."""
+    """Return the wave at both ends of the range of F, and the wave number between them."""
     data = results.bifurcation
     if data is None:
         return None
@@ -51,8 +51,8 @@ def hovmoeller(results: Results) -> Figure | None:
 
 
 def activations(results: Results) -> Figure:
-    """The pairs of activations, mirrored at the diagonal, up to the slope at which they become too
-    steep.
+    """Return the pairs of activations, mirrored at the diagonal, up to the slope at which they
+    become too steep.
     """
     figure, [axes] = panels(1, len(SLOPES), (8.4, 2.3))
     x = torch.linspace(-2, 2, 201, dtype=torch.float64)
@@ -67,8 +67,8 @@ def activations(results: Results) -> Figure:
 
 
 def idempotency(results: Results) -> Figure:
-    """Mean over seeds of the idempotency error at each step, with the range of the seeds, and the
-    published means.
+    """Return mean over seeds of the idempotency error at each step, with the range of the seeds,
+    and the published means.
     """
     figure, [axes] = panels(1, 2, (8.4, 3.2))
     for panel, system in zip(axes, SYSTEMS, strict=True):
@@ -102,7 +102,7 @@ def idempotency(results: Results) -> Figure:
 
 
 def error_against_forcing(results: Results) -> Figure | None:
-    """Position error at each test forcing of Lorenz96, with the training forcings."""
+    """Return position error at each test forcing of Lorenz96, with the training forcings."""
     if not (found := results.clean("lorenz96")):
         return None
     figure, [[panel]] = panels(1, 1, (6.4, 3.0))
@@ -144,8 +144,8 @@ def training_curves(results: Results) -> Figure:
 
 
 def latent_orbits(results: Results) -> Figure | None:
-    """First two latents of the first seed, one curve for each test context, coloured by its first
-    parameter.
+    """Return first two latents of the first seed, one curve for each test context, coloured by its
+    first parameter.
     """
     shown = ("ncae", "cae", "film-ae", "ae")
     if not any(results.find("clean", *pair) for pair in itertools.product(SYSTEMS, shown)):
@@ -161,7 +161,7 @@ def latent_orbits(results: Results) -> Figure | None:
 
 
 def scatter(results: Results) -> Figure:
-    """All published numbers against ours."""
+    """Return all published numbers against ours."""
     figure, [[panel]] = panels(1, 1, (5.4, 3.9))
     frame, ends = compared(results), (1e-7, 1e6)
     frame = frame[frame["n_seeds"] > 0]

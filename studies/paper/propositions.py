@@ -37,7 +37,7 @@ within a regime.
 
 
 def check_propositions(model: Projection, test: xr.Dataset) -> dict[str, np.ndarray]:
-    """What each proposition leaves over, by name, each (S,).
+    """Return what each proposition leaves over, by name, each (S,).
 
     far_idempotency: largest ‖P(P(x)) - P(x)‖ / ‖x‖ over contexts far out of the training range
     (3.1).
@@ -59,7 +59,7 @@ def check_propositions(model: Projection, test: xr.Dataset) -> dict[str, np.ndar
 
 
 def _points(test: xr.Dataset) -> tuple[Tensor, Tensor]:
-    """States (1, C, N, n) at contexts (1, C, p), spread over the test set."""
+    """Return states (1, C, N, n) at contexts (1, C, p), spread over the test set."""
     members = np.unique(np.linspace(0, test.sizes["trajectory"] - 1, CONTEXTS).round().astype(int))
     times = np.unique(np.linspace(0, test.sizes["time"] - 1, POINTS).round().astype(int))
     part = test.isel(trajectory=members, time=times)

@@ -192,8 +192,8 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
 
 @functools.cache
 def closest(results: Results, whose: str) -> Choices:
-    """Combination that fits the pattern of the published errors of a method, or of "all methods",
-    best.
+    """Return combination that fits the pattern of the published errors of a method, or of "all
+    methods", best.
     """
     options = itertools.product(
         *(OPTIONS[name] for name in ("average", "side", "unit", "training_unit"))
@@ -207,8 +207,8 @@ def closest(results: Results, whose: str) -> Choices:
 
 
 def described(results: Results, whose: str) -> dict[str, object]:
-    """Combination that is closest in words, its mismatch in pattern, and how many of NcAE's entries
-    are reached.
+    """Return combination that is closest in words, its mismatch in pattern, and how many of NcAE's
+    entries are reached.
     """
     best = closest(results, whose)
     units = f"σ at evaluation in units of {best.unit}, at training of {best.training_unit}"
@@ -221,7 +221,7 @@ def described(results: Results, whose: str) -> dict[str, object]:
 
 
 def count_reached(results: Results, choices: Choices = DEFAULT) -> str:
-    """How many of NcAE's measured entries are at or below their published mean."""
+    """Return how many of NcAE's measured entries are at or below their published mean."""
     ours = _entries(results, ("",), "NcAE", choices)
     return f"{ours['reached'].sum()} of {(ours['n_seeds'] > 0).sum()}"
 
@@ -260,7 +260,7 @@ def _of_tables(used: bool) -> str:
 
 
 def _pair(data: xr.Dataset | None, condition: str = "clean") -> str:
-    """Position and velocity error, empty where there is no result."""
+    """Return position and velocity error, empty where there is no result."""
     if data is None:
         return ""
     return " / ".join(spread(errors_of(data, metric, condition)) for metric in tables.ERRORS)

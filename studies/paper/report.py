@@ -51,7 +51,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(preset: str, results: Results, pictures: Sequence[str]) -> str:
-    """Text of the report."""
+    """Return text of the report."""
     verdicts, entries = judge(results), compared(results)
     missed, closest = _missed(entries), compared(results, readings.closest(results, "NcAE"))
     counts = Counter(verdict.verdict for verdict in verdicts)
@@ -201,7 +201,7 @@ def _tuned(results: Results) -> str:
 
 
 def _run(preset: str, results: Results) -> dict[str, str]:
-    """What was run, by the names of the places in page.md."""
+    """Return what was run, by the names of the places in page.md."""
     names = [task.name for task in tasks(preset)]
     missing, records = set(results.missing(names)), results.records
     frame = pd.DataFrame({"task": names, "kind": ["-".join(name.split("-")[:2]) for name in names]})

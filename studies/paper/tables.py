@@ -70,8 +70,8 @@ class Results:
     def find(
         self, kind: str, system: str, method: str, condition: str = "clean", **facts: object
     ) -> xr.Dataset | None:
-        """The one result of this kind, by default with the velocity term of the tables; None if it
-        is missing.
+        """Return the one result of this kind, by default with the velocity term of the tables; None
+        if it is missing.
         """
         if kind != "tuned":
             facts.setdefault("velocity_weight", VELOCITY_WEIGHT[method])
@@ -86,12 +86,12 @@ class Results:
         )
 
     def clean(self, system: str) -> dict[str, xr.Dataset]:
-        """Results of the paper's methods on clean data, by method, of those that are there."""
+        """Return results of the paper's methods on clean data, by method, of those that are there."""
         found = {method: self.find("clean", system, method) for method in METHODS}
         return {method: data for method, data in found.items() if data is not None}
 
     def select(self, **facts: object) -> Iterator[xr.Dataset]:
-        """All training results with these attributes."""
+        """Return all training results with these attributes."""
         return (
             data
             for data in self.trained
@@ -120,7 +120,7 @@ class Results:
 
 
 def load(folder: Path) -> Results:
-    """Results in the folder of a preset and in its archive."""
+    """Return results in the folder of a preset and in its archive."""
     data = read(folder)
     records = {d.attrs["task"]: json.loads(d.attrs["record"]) for d in data if "record" in d.attrs}
     bifurcation = [d for d in data if d.attrs["kind"] == "bifurcation"]
@@ -176,7 +176,7 @@ class Choices:
 
 @functools.cache
 def reference() -> tuple[Entry, ...]:
-    """Published numbers."""
+    """Return published numbers."""
     with REFERENCE.open(newline="") as file:
         return tuple(_entry(row) for row in csv.DictReader(file))
 
@@ -198,7 +198,7 @@ def measure(results: Results, entry: Entry, choices: Choices = Choices()) -> Mea
 
 
 def _place(entry: Entry, choices: Choices) -> dict[str, object]:
-    """Labels of an entry's values in the result of a training."""
+    """Return labels of an entry's values in the result of a training."""
     if entry.metric == "idempotency_error":
         return {"step": int(entry.condition.removeprefix("step "))}
     if entry.table == "latent_geometry":
@@ -208,14 +208,14 @@ def _place(entry: Entry, choices: Choices) -> dict[str, object]:
 
 @functools.cache  # most choices leave most entries where they are
 def _at(results: Results, task: str, metric: str, **place: object) -> Measured:
-    """Values of a metric at these labels in the result of a task."""
+    """Return values of a metric at these labels in the result of a task."""
     data = results.of_task[task]
     values = data[metric].sel(place).values.astype(np.float64)
     return Measured(values, (data["diverged"].values != 0) | ~np.isfinite(values))
 
 
 def _training_of(results: Results, entry: Entry, choices: Choices) -> xr.Dataset | None:
-    """The result of the training that an entry is about."""
+    """Return the result of the training that an entry is about."""
     where = entry.system, METHOD_OF[entry.method]
     if not entry.table.startswith("train_noise"):
         return results.find("clean", *where)
@@ -225,7 +225,9 @@ def _training_of(results: Results, entry: Entry, choices: Choices) -> xr.Dataset
 
 
 def _evaluated(entry: Entry, choices: Choices) -> str:
-    """The condition under which a trained model is evaluated, as `evaluation.evaluate` calls it."""
+    """Return the condition under which a trained model is evaluated, as `evaluation.evaluate` calls
+    it.
+    """
     if entry.table == "ood_context":
         return f"{entry.condition} {choices.side}"
     if entry.table.startswith("test_noise"):
@@ -238,8 +240,8 @@ def _sigma(entry: Entry) -> str:
 
 
 def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
-    """Mean and standard deviation over seeds, by the paper's rule for the table, how many they are,
-    how many diverged.
+    """Return mean and standard deviation over seeds, by the paper's rule for the table, how many
+    they are, how many diverged.
 
     `ratio` is ln(ours / published), NaN where one of them is not positive and finite. `reached`
     says whether our mean is at or below the published one, in the digits that this is given with.
@@ -279,7 +281,9 @@ def compared(results: Results, choices: Choices = Choices()) -> pd.DataFrame:
 
 
 def summary(results: Results) -> str:
-    """The table of all entries as CSV; measured columns are empty where nothing was measured."""
+    """Return the table of all entries as CSV; measured columns are empty where nothing was
+    measured.
+    """
     frame = compared(results).rename(columns={"ours": "measured_mean", "spread": "measured_std"})
     frame["preset"] = results.preset
     counts = ["n_seeds", "n_diverged", "preset"]
@@ -288,15 +292,15 @@ def summary(results: Results) -> str:
 
 
 def mismatch(frame: pd.DataFrame) -> float:
-    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there
-    are none.
+    """Return mean of |ln(ours / published)| over the entries that are measured and finite; NaN if
+    there are none.
     """
     return float(frame["ratio"].abs().mean())
 
 
 def pattern_mismatch(frame: pd.DataFrame) -> float:
-    """The same after the median over all entries of one system, method and metric is taken off each
-    of them.
+    """Return the same after the median over all entries of one system, method and metric is taken
+    off each of them.
 
     How well a method is trained moves all of its errors; what the paper leaves open decides how
     they differ between conditions.
@@ -307,15 +311,17 @@ def pattern_mismatch(frame: pd.DataFrame) -> float:
 
 
 def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
-    """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
+    """Return errors (S,) of a result that is evaluated under a condition, averaged as in the
+    tables.
+    """
     return (
         data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
     )
 
 
 def velocity_mismatch(results: Results, method: str, weight: float) -> float:
-    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight;
-    NaN if missing.
+    """Return mean of |ln(ours / published)| over the clean errors of a method trained with this
+    weight; NaN if missing.
     """
     logs = []
     for entry in reference():

@@ -83,7 +83,7 @@ class Plan:
                 yield self.training("noise", method, f"{kind} {sigma:.2f}", **_noise(kind, sigma))
 
     def choices(self) -> Iterator[Task]:
-        """The effect of what the paper leaves open: training set, transient, context scaling."""
+        """Yield the effect of what the paper leaves open: training set, transient, context scaling."""
         for seed, method in itertools.product(self.data_seeds, DATA_SEED_METHODS):
             yield replace(self, data_seed=seed).training("data", method, label=f"set {seed}")
         for transient in self.transients:
@@ -97,8 +97,8 @@ class Plan:
         yield replace(self.training("scaling", "ncae", label="none"), context_scaling="none")
 
     def units(self) -> Iterator[Task]:
-        """The effect of the unit of σ at training, half the range of the context here; for states
-        both are the same.
+        """Yield the effect of the unit of σ at training, half the range of the context here; for
+        states both are the same.
 
         Physical units are left out: at evaluation, where they cost nothing, they miss the published
         values by far.
@@ -153,7 +153,7 @@ def tasks(preset: str) -> list[Task]:
 
 
 def _noise(kind: str, sigma: float, unit: str = NOISE_UNIT) -> dict[str, object]:
-    """Settings of `romkit.fit` for noise of this kind and level."""
+    """Return settings of `romkit.fit` for noise of this kind and level."""
     levels = {f"{part}_noise": sigma for part in ("state", "context") if kind in (part, "both")}
     return levels if kind == "state" else {**levels, "noise_unit": unit}
 
@@ -246,7 +246,7 @@ class Training(Task):
         return self.measure(model, train)
 
     def measure(self, model: Projection, train: xr.Dataset) -> xr.Dataset:
-        """The result of this task from its trained stack."""
+        """Return the result of this task from its trained stack."""
         test = datasets.test_set(self.system, self.parameters, self.test_every)
         data = (
             evaluate_clean(model, test)
@@ -299,7 +299,7 @@ def _with_scaling(train: xr.Dataset, scaling: str) -> xr.Dataset:
 
 
 def _history(model: Projection) -> dict[str, object]:
-    """Losses (seed, epoch) of some of the epochs, and which seeds diverged."""
+    """Return losses (seed, epoch) of some of the epochs, and which seeds diverged."""
     reports = model.report["seeds"]
     losses = torch.tensor([report["losses"] for report in reports]).numpy()
     kept = np.unique(np.linspace(0, losses.shape[1] - 1, CURVE).round().astype(int))
@@ -354,7 +354,7 @@ class Tuned(Training):
 
 
 def trials(recipe: str, system: str, method: str) -> list[Settings]:
-    """The settings of the four trials of a method."""
+    """Return the settings of the four trials of a method."""
     base = PRESETS[recipe](system, method)
     rate, penalty = (
         base.snapshots.learning_rate,

@@ -30,7 +30,7 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     rows = [_summary(title, numbers) for title, numbers in results.items()]
     template = Path(__file__).with_name("RESULTS.template")
     details = "\n".join(_details(title, numbers) for title, numbers in results.items())

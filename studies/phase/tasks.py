@@ -31,7 +31,7 @@ Ranges = Sequence[tuple[float, float, int]]
 
 
 def tasks(preset: str) -> list[Numbers]:
-    """A task for each model."""
+    """Return a task for each model."""
     table = Study("phase").presets[preset]
     return [Numbers.of(title, drifts, **settings) for title, settings in table.items()]
 
@@ -39,7 +39,7 @@ def tasks(preset: str) -> list[Numbers]:
 def drifts(
     model: str, training: Ranges, unseen: Ranges, recorded: float, duration: float
 ) -> dict[str, object]:
-    """Turns by which the phase of rollouts is off at the end, without and with a speed.
+    """Return turns by which the phase of rollouts is off at the end, without and with a speed.
 
     Args:
         model: name of a shipped one.
@@ -85,7 +85,9 @@ def _wake(model: str) -> tuple[System, xr.Dataset, xr.Dataset, Projection]:
 
 
 def _in_modes(data: xr.Dataset, modes: Basis) -> xr.Dataset:
-    """Recorded coordinates as those in a basis of as many modes, whose numbers have fewer bits."""
+    """Return recorded coordinates as those in a basis of as many modes, whose numbers have fewer
+    bits.
+    """
     stored = basis(RANK)
     turn = (modes.dual.mT @ stored.modes).numpy()  # (r, r)
     shift = modes.encode(stored.mean).numpy()
@@ -98,7 +100,7 @@ def _values(ranges: Ranges) -> list[float]:
 
 
 def drift(exact: np.ndarray, reduced: np.ndarray) -> float:
-    """Turns that a reduced motion (T, n) gains on the exact one from beginning to end."""
+    """Return turns that a reduced motion (T, n) gains on the exact one from beginning to end."""
     gained = (_phase(reduced, exact) - _phase(exact, exact)) / TURN
     width = len(gained) // AVERAGED
     # the mean over some turns leaves out how the two differ within one
@@ -106,7 +108,7 @@ def drift(exact: np.ndarray, reduced: np.ndarray) -> float:
 
 
 def turns(states: np.ndarray) -> float:
-    """Turns of a motion (T, n)."""
+    """Return turns of a motion (T, n)."""
     phase = _phase(states, states)
     return float(abs(phase[-1] - phase[0]) / TURN)
 

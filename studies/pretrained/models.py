@@ -54,15 +54,15 @@ def snapshots_error(projection: Projection, data: xr.Dataset) -> float:
 
 
 def shedding_error(projection: Projection, data: xr.Dataset) -> float:
-    """Mean of the relative errors of Strouhal number and largest lift; infinite where a run does
-    not shed.
+    """Return mean of the relative errors of Strouhal number and largest lift; infinite where a run
+    does not shed.
     """
     errors = _errors(_network(projection), projection.basis, data)
     return float(np.nan_to_num(errors, nan=np.inf).mean())
 
 
 def shedding(projection: Projection, truths: Iterator[xr.Dataset]) -> dict[str, object]:
-    """Both errors at each Reynolds number, of a model and of its modes alone."""
+    """Return both errors at each Reynolds number, of a model and of its modes alone."""
     data = on_orbits(truths)
     found: dict[str, object] = {"Re": data["Re"].values.tolist()}
     for name, reduced in (
@@ -106,18 +106,18 @@ def front_runs(system: System, contexts: Sequence[Sequence[float]], every: int =
 
 
 def fronts(system: System) -> xr.Dataset:
-    """Runs at the published training contexts."""
+    """Return runs at the published training contexts."""
     runs = front_runs(system, system.train_contexts(np.random.default_rng(0)))
     return runs.assign_attrs(split="train, each second state")
 
 
 def unseen_fronts(system: System) -> Iterator[xr.Dataset]:
-    """Runs at the published unseen contexts."""
+    """Return runs at the published unseen contexts."""
     return (romkit.simulate(system, mu1=a, mu2=b) for a, b in system.test_contexts())
 
 
 def wakes(system: System) -> xr.Dataset:
-    """States and rates of the training runs of studies/wake, from their 64 coordinates."""
+    """Return states and rates of the training runs of studies/wake, from their 64 coordinates."""
     basis, coordinates = romkit.load(wake.BASIS), romkit.data.open_dataset(wake.COORDINATES)
     runs = coordinates.isel(trajectory=np.isin(coordinates["Re"].values, wake.TRAIN))
     state = basis.decode(torch.from_numpy(runs["state"].values).double()).numpy()
@@ -137,22 +137,22 @@ def wakes(system: System) -> xr.Dataset:
 
 
 def held_out_wakes(system: System) -> xr.Dataset:
-    """Runs at the Reynolds numbers by which a seed is chosen, on their orbits."""
+    """Return runs at the Reynolds numbers by which a seed is chosen, on their orbits."""
     return on_orbits(wake_run(re) for re in HELD_OUT_RE)
 
 
 def on_orbits(runs: Iterable[xr.Dataset]) -> xr.Dataset:
-    """Last samples of runs of the wake."""
+    """Return last samples of runs of the wake."""
     return xr.concat([thin(run, EVERY).isel(time=slice(-LAST, None)) for run in runs], "trajectory")
 
 
 def unseen_wakes(system: System) -> Iterator[xr.Dataset]:
-    """Runs at the rest of them."""
+    """Return runs at the rest of them."""
     return (wake_run(re) for re in UNSEEN_RE)
 
 
 def wake_run(reynolds: float) -> xr.Dataset:
-    """States of a run, made and kept in runs/wake by the study of the wake."""
+    """Return states of a run, made and kept in runs/wake by the study of the wake."""
     if not wake.stored(reynolds).exists():
         wake.FOLDER.mkdir(parents=True, exist_ok=True)
         wake.compute(reynolds)
@@ -203,7 +203,7 @@ def _test(system: System) -> Iterator[xr.Dataset]:
 
 
 def _runs(duration: float, dt: float) -> Parts:
-    """Runs from where datasets begin, at the test contexts."""
+    """Return runs from where datasets begin, at the test contexts."""
 
     def truths(system: System) -> Iterator[xr.Dataset]:
         contexts = dict(zip(system.context_names, system.test_contexts().T, strict=True))
@@ -213,7 +213,7 @@ def _runs(duration: float, dt: float) -> Parts:
 
 
 def _rings(system: System, seeds: range) -> xr.Dataset:
-    """Runs from random waves, which end in any phase: the manifold is to hold all of them."""
+    """Return runs from random waves, which end in any phase: the manifold is to hold all of them."""
     runs = xr.concat([thin(system.dataset("train", seed=seed), 10) for seed in seeds], "trajectory")
     runs = runs.isel(trajectory=runs["L"].values >= SHORTEST)
     runs["L"].attrs["training_range"] = [SHORTEST, LONGEST]
@@ -223,7 +223,7 @@ def _rings(system: System, seeds: range) -> xr.Dataset:
 
 
 def _ring_runs(duration: float) -> Parts:
-    """Runs on rings of ten lengths, from waves that are no part of the training."""
+    """Return runs on rings of ten lengths, from waves that are no part of the training."""
     return lambda system: iter(
         [romkit.simulate(system, duration=duration, L=np.linspace(10.5, 21.6, 10).round(2))]
     )

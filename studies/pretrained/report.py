@@ -32,7 +32,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     cards = []
     for name, result in sorted(results.items()):
         modes = result.get("rollout_of_modes")
@@ -74,7 +74,7 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def _card(name: str) -> str:
-    """Facts of the file itself: purpose, data, recipe, range of validity; and its licence."""
+    """Return facts of the file itself: purpose, data, recipe, range of validity; and its licence."""
     facts, size = (
         romkit.load(name).facts(),
         (PRETRAINED / f"{name}.safetensors").stat().st_size / 1e6,
@@ -109,7 +109,7 @@ def _errors(result: dict) -> str:
 
 
 def _shedding(found: dict) -> str:
-    """Errors of the wake's Strouhal number and lift."""
+    """Return errors of the wake's Strouhal number and lift."""
     names = {"model": "this model", "modes": "all modes, POD-Galerkin"}
     rows = [
         [f"{quantity}, {label}", *(f"{error:.2%}" for error in found[name][which])]

@@ -94,7 +94,7 @@ def modes_alone(projection: Projection) -> Projection:
 
 
 def snapshots(model: Model, projection: Projection) -> dict[str, object]:
-    """Errors of single states of the test set."""
+    """Return errors of single states of the test set."""
     squares, errors = [], []
     double = copy.deepcopy(projection).double()
     for test in model.snapshots(model.system):
@@ -114,7 +114,7 @@ def snapshots(model: Model, projection: Projection) -> dict[str, object]:
 
 
 def rollouts(model: Model, projection: Projection) -> dict[str, object]:
-    """Errors over the test contexts; seconds are of all of them."""
+    """Return errors over the test contexts; seconds are of all of them."""
     basis = projection.basis
     seen = (
         model.system if basis is None else model.system.through(basis)

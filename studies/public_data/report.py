@@ -17,7 +17,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     winters = results["winters"]
     explained = [
         [name, *(f"{each:.1f}" for each in row)] for name, row in winters["explained"].items()

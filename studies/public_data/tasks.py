@@ -21,7 +21,7 @@ METHODS = {
 
 
 def tasks(preset: str) -> list[Numbers]:
-    """The one task of a preset."""
+    """Return the one task of a preset."""
     return [Numbers.of("winters", winters, **Study("public_data").presets[preset]["winters"])]
 
 

@@ -18,7 +18,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def figure(results: dict[str, dict]) -> Figure:
-    """Errors of thresholds, by model, and of periods along the forcing."""
+    """Return errors of thresholds, by model, and of periods along the forcing."""
     drawing, ((left, right),) = panels(1, 2, (7.0, 3.0))
     thresholds = [
         (title.replace("rings, ", "KS, "), [abs(r / f - 1) for _, r, f, *_ in found["special"]])
@@ -60,7 +60,7 @@ def figure(results: dict[str, dict]) -> Figure:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     of = lambda name: {title: found for title, found in results.items() if title.startswith(name)}  # noqa: E731
     known = [
         [name, f"{x:.9f}", f"{exact:.9f}", f"{abs(x - exact):.1e}"]

@@ -47,7 +47,7 @@ class Textbook(System):
 
 
 def twisted(x, y, p, q, r):
-    """A cycle of period 2π whose band has half a twist: it doubles its period at r = 0."""
+    """Return a cycle of period 2π whose band has half a twist: it doubles its period at r = 0."""
     along, across, turn = ((1 + x) * p + y * q) / 2, (y * p + (1 - x) * q) / 2, 1 - x**2 - y**2
     growth = r - p * along - q * across
     first, second = growth * along - (p - along) - q / 2, growth * across - (q - across) + p / 2
@@ -63,7 +63,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def textbook() -> Found:
-    """Parameters of bifurcations that are known in closed form."""
+    """Return parameters of bifurcations that are known in closed form."""
     brusselator = Textbook(lambda x, y, r: [1 - (r + 1) * x + x**2 * y, r * x - x**2 * y], 2)
     cusp, fork = Textbook(lambda x, r: [r + x - x**3], 1), Textbook(lambda x, r: [r * x - x**3], 1)
     cycle = {
@@ -152,14 +152,16 @@ def wake(rank: int) -> Found:
 
 
 def waves(model: str, dynamics: str, points: int = 60) -> Found:
-    """Periods of the waves of Lorenz96 on both sides of their change of number, by a shipped model."""
+    """Return periods of the waves of Lorenz96 on both sides of their change of number, by a shipped
+    model.
+    """
     projection = romkit.load(model)
     return periods(lambda first, last: projection, dynamics, points)
 
 
 def waves_by_modes(ranks: tuple[int, int], points: int = 60) -> Found:
-    """Periods of the waves by POD-Galerkin, with as many modes of each wave of its own, which
-    begins pure.
+    """Return periods of the waves by POD-Galerkin, with as many modes of each wave of its own,
+    which begins pure.
     """
     system, projections = Lorenz96(), {}
     for sides, number, rank in zip(SIDES, (8, 7), ranks, strict=True):
@@ -175,7 +177,9 @@ def waves_by_modes(ranks: tuple[int, int], points: int = 60) -> Found:
 def periods(
     projection_of: Callable[[float, float], Projection], dynamics: str, points: int
 ) -> Found:
-    """Periods of the waves on both sides of their change of number, by the projection for each."""
+    """Return periods of the waves on both sides of their change of number, by the projection for
+    each.
+    """
     system, found = Lorenz96(), {}
     for first, last in SIDES:
         projection = projection_of(first, last)

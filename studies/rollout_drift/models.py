@@ -112,7 +112,7 @@ def test_set(name: str, parameters: Settings) -> xr.Dataset:
 
 @lru_cache(maxsize=1)
 def truth(name: str, parameters: Settings, test_every: int, duration: float, step: float) -> Truth:
-    """Trajectories from where datasets begin, at each `test_every`-th test context."""
+    """Return trajectories from where datasets begin, at each `test_every`-th test context."""
     system = make_system(name, parameters)
     context = torch.from_numpy(system.test_contexts())[::test_every]
     times = torch.arange(round(duration / step) + 1, dtype=torch.float64) * step
@@ -137,7 +137,7 @@ def trained(model: Model) -> Projection:
 
 
 def states(model: Projection, data: xr.Dataset) -> tuple[Tensor, Tensor]:
-    """States and velocities (S, C, T, n) of a dataset, the same for all seeds of a stack."""
+    """Return states and velocities (S, C, T, n) of a dataset, the same for all seeds of a stack."""
     x, v = (
         torch.from_numpy(data[name].values).expand(model.seeds, -1, -1, -1)
         for name in ("state", "velocity")

@@ -120,7 +120,7 @@ def _dynamics(runs: Runs, mode: str = "latent") -> list[str]:
 
 
 def _by_dynamics(runs: Runs, cell: Callable[[xr.Dataset], str], mode: str = "latent") -> str:
-    """Table of models by latent dynamics."""
+    """Return table of models by latent dynamics."""
     rows = []
     for model in _models(runs):
         own = {name: runs.get((model, name)) for name in _dynamics(runs, mode)}
@@ -209,7 +209,9 @@ def drift_curves(runs: Runs, unit: str) -> Figure:
 
 
 def share_valid(runs: Runs, unit: str) -> Figure:
-    """Share of rollouts that are still valid, in per cent, over time, for each latent dynamics."""
+    """Return share of rollouts that are still valid, in per cent, over time, for each latent
+    dynamics.
+    """
 
     def draw(ax: Axes, run: xr.Dataset) -> None:
         lasting = 100 * (run.valid_time >= run.curve_time).mean(("seed", "context"))
@@ -220,8 +222,8 @@ def share_valid(runs: Runs, unit: str) -> Figure:
 
 
 def valid_by_forcing(runs: Runs, unit: str) -> Figure:
-    """Valid time against F for each latent dynamics: median over seeds, with the quartiles for
-    NcAE.
+    """Return valid time against F for each latent dynamics: median over seeds, with the quartiles
+    for NcAE.
     """
     duration = _config(_any(runs), "duration")
 
@@ -240,7 +242,7 @@ def valid_by_forcing(runs: Runs, unit: str) -> Figure:
 
 
 def share_diverged(runs: Runs, unit: str) -> Figure:
-    """Share of rollouts that diverge, in per cent: models by dynamics; grey is not measured."""
+    """Return share of rollouts that diverge, in per cent: models by dynamics; grey is not measured."""
     models, names = _models(runs), _dynamics(runs)
     shares = np.full((len(models), len(names)), np.nan)
     for (model, name), run in runs.items():

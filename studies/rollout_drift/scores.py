@@ -38,7 +38,7 @@ Members = dict[str, Tensor]
 def scores(
     times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor, more: Members
 ) -> dict[str, tuple]:
-    """Dimensions and values of each score of rollouts.
+    """Return dimensions and values of each score of rollouts.
 
     Args:
         times: (T,).
@@ -65,7 +65,7 @@ def scores(
 
 
 def wave_scores(times: Tensor, truth: Tensor, rom: Tensor) -> Members:
-    """How a travelling wave drifts: (seed, context) each."""
+    """Return how a travelling wave drifts: (seed, context) each."""
     return {
         "phase_drift": phase_drift(times, truth, rom),
         "amplitude_drift": amplitude_drift(times, truth, rom),
@@ -74,7 +74,7 @@ def wave_scores(times: Tensor, truth: Tensor, rom: Tensor) -> Members:
 
 
 def stability_scores(field: Field, states: Tensor) -> Members:
-    """Whether a latent field draws neighbours in to the trajectories (..., T, m) that it made:
+    """Tell whether a latent field draws neighbours in to the trajectories (..., T, m) that it made:
     (seed, context) each.
     """
     half = states.shape[-2] // 2
@@ -82,14 +82,16 @@ def stability_scores(field: Field, states: Tensor) -> Members:
 
 
 def energy_scores(system: MechanicalSystem, context: Tensor, truth: Parts, rom: Parts) -> Members:
-    """How well a motion keeps its energy, from positions and velocities: (seed, context) each."""
+    """Return how well a motion keeps its energy, from positions and velocities: (seed, context)
+    each.
+    """
     start = system.energy(context)(*(x[:, :1] for x in truth))[..., 0]
     energy = system.energy(context.expand(*rom[0].shape[:2], -1))(*rom)
     return {"peak_energy_drift": peak_energy_drift(energy, start.expand(energy.shape[:2]))}
 
 
 def curve_indices(number: int) -> Tensor:
-    """Indices of up to CURVE of `number` times, 0 not among them, equally spaced in their
+    """Return indices of up to CURVE of `number` times, 0 not among them, equally spaced in their
     logarithm.
     """
     return (
@@ -200,8 +202,8 @@ def _power(states: Tensor) -> Tensor:
 
 
 def _modes(truth: Tensor, rom: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Coefficients (..., T) of the truth's dominant mode in both, and the times (..., T) before the
-    divergence.
+    """Return coefficients (..., T) of the truth's dominant mode in both, and the times (..., T)
+    before the divergence.
     """
     dominant = 1 + _power(truth).mean(-2).argmax(-1)
     a, b = (_coefficient(x, dominant) for x in (truth, rom))

@@ -65,13 +65,13 @@ class Plan:
         return Model(self.system, method, training, seeds, self.data, settings, self.parameters)
 
     def models(self) -> Iterator[Model]:
-        """The preset `dynamics` on NcAE, and every method with the paper's loss."""
+        """Yield the preset `dynamics` on NcAE, and every method with the paper's loss."""
         yield self.model("ncae", "dynamics", self.refined)
         for method in self.methods:
             yield self.model(method, "paper-loss", self.snapshots)
 
     def variations(self) -> Iterator[Model]:
-        """The preset on baselines, and its parts one by one on NcAE."""
+        """Yield the preset on baselines, and its parts one by one on NcAE."""
         for method in REFINED:
             yield self.model(method, "dynamics", self.refined)
         plain, refined = self.snapshots, self.refined

@@ -55,7 +55,7 @@ def largest(seeds: list[dict], method: str) -> np.ndarray:
 
 
 def needed(errors: np.ndarray, counts: list[int], goal: float) -> str:
-    """Smallest number of contexts whose median error reaches the goal."""
+    """Return smallest number of contexts whose median error reaches the goal."""
     reached = [
         count
         for count, error in zip(counts, np.median(errors, axis=0), strict=False)
@@ -65,7 +65,7 @@ def needed(errors: np.ndarray, counts: list[int], goal: float) -> str:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     parts = []
     for name, seeds in grouped(results).items():
         counts = seeds[0]["numbers"]
@@ -123,7 +123,7 @@ def _waves(results: dict[str, dict]) -> str:
 
 
 def _wake(results: dict[str, dict]) -> str:
-    """Models of five runs beside NcAEs of ten."""
+    """Return models of five runs beside NcAEs of ten."""
     stored = numbers(TEN)
     full = stored["full"]["Strouhal"], stored["full"]["lift"]
     titles = {"ten, 32 modes": "ncae", "ten, 64 modes": "ncae, 64 modes"}
@@ -148,7 +148,7 @@ def _errors(
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Largest error over the number of contexts: medians, and the range over seeds."""
+    """Return largest error over the number of contexts: medians, and the range over seeds."""
     cases = grouped(results)
     drawing, (axes,) = panels(1, len(cases), (4.2 * len(cases), 3.4))
     for (name, seeds), place in zip(cases.items(), axes, strict=True):

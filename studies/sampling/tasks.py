@@ -62,7 +62,7 @@ class Case(NamedTuple):
 
 
 def ncae_sizes(rank: int) -> dict[str, object]:
-    """Sizes of the NcAE of the wake behind so many modes."""
+    """Return sizes of the NcAE of the wake behind so many modes."""
     return {"layers": (3, 12, 24, rank), "embedding": (1, 8, 8, 8)}
 
 
@@ -139,8 +139,8 @@ def errors(case: Case, model: Projection, data: xr.Dataset) -> np.ndarray:
 
 
 def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) -> dict[str, object]:
-    """Errors at unseen contexts (number, context) by method, chosen contexts, and what the estimate
-    is worth.
+    """Return errors at unseen contexts (number, context) by method, chosen contexts, and what the
+    estimate is worth.
 
     Beside the methods of `romkit.sample`, "true error" is greedy choice by the error itself, which
     no user has, and "all candidates" is the model that is fitted to all of them.
@@ -202,8 +202,8 @@ def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) ->
 def waves(
     kind: str, numbers: Sequence[int], symmetry: bool, seeds: int, steps: int, unseen: int = 8
 ) -> dict:
-    """Errors (seed, context) at unseen forcings by dynamics and number of contexts, of NcAEs with
-    two coordinates.
+    """Return errors (seed, context) at unseen forcings by dynamics and number of contexts, of NcAEs
+    with two coordinates.
 
     Args:
         kind: of waves, from studies/symmetry.
@@ -263,8 +263,8 @@ def five(choice: str, seeds: int, epochs: int, budget: int = 5) -> dict[str, obj
 
 
 def filled(rank: int, between: Sequence[float], seeds: int, epochs: int) -> dict[str, object]:
-    """The same of NcAEs on five full runs and on runs of a reduced model between them; of the
-    latter, without seeds.
+    """Return the same of NcAEs on five full runs and on runs of a reduced model between them; of
+    the latter, without seeds.
 
     Nothing here knows of other full runs: modes, tensors and starts are those of the five.
 

@@ -21,7 +21,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def figure(results: dict[str, dict]) -> Figure:
-    """Size of the drift over contexts, with the symmetry and without: median over seeds."""
+    """Return size of the drift over contexts, with the symmetry and without: median over seeds."""
     names = list(dict.fromkeys(title.split(", ")[0] for title in results))
     drawing, (axes,) = panels(1, len(names), (2.4 * len(names), 3.2))
     for title, found in results.items():
@@ -44,7 +44,7 @@ def figure(results: dict[str, dict]) -> Figure:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n",
         "![Drift of the phase](drift.png)\n",

@@ -53,7 +53,7 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def simulated(system: System, contexts: np.ndarray, duration: float) -> xr.Dataset:
-    """Trajectories at contexts, sampled at each `STEP`."""
+    """Return trajectories at contexts, sampled at each `STEP`."""
     data = system.dataset(**{system.context_names[0]: contexts}, duration=duration)
     return data.isel(time=slice(None, None, round(STEP / system.dt)))
 
@@ -100,8 +100,8 @@ def drift(
 
 
 def exactness(stack: Projection, truth: xr.Dataset) -> dict[str, float]:
-    """Largest errors of P(P(x)) = P(x) and of P(g x) = g P(x), g a shift by a point, and the error
-    of P.
+    """Return largest errors of P(P(x)) = P(x) and of P(g x) = g P(x), g a shift by a point, and the
+    error of P.
     """
     P, x = stack.double()(truth), torch.from_numpy(truth["state"].values[:, ::10]).unsqueeze(0)
     with torch.no_grad():

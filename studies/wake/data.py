@@ -63,8 +63,8 @@ def opened(reynolds: float) -> xr.Dataset:
 
 
 def snapshots(reynolds: Sequence[float] = TRAIN) -> np.ndarray:
-    """Snapshots of the basis (N, n): runs, their steady flows, and disturbances that grow from
-    these.
+    """Return snapshots of the basis (N, n): runs, their steady flows, and disturbances that grow
+    from these.
 
     A state near the steady flow is no large part of any run. So steady flows, and both parts of the
     disturbance that grows fastest, as large as the runs' deviation from their mean, are there

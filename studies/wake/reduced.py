@@ -107,7 +107,7 @@ def linear(through: System) -> Reduced:
 
 
 def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced:
-    """A projection of the coordinates with latent dynamics."""
+    """Return a projection of the coordinates with latent dynamics."""
 
     def at(c: Tensor) -> Bound:
         P = model(c)

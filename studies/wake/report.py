@@ -25,7 +25,7 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
+    """Return text of RESULTS.md."""
     full, meshes = results["full"], [found for found in results.values() if "mesh" in found]
     models = _models(results)
     columns = ("", *(f"{re:g}" for re in full["Re"]))

@@ -58,7 +58,9 @@ def leading(reynolds: float, mesh: str = "standard") -> Leading:
 
 
 def full_growth(reynolds: float, mesh: str = "standard") -> complex:
-    """Rate of the disturbance of the steady flow that grows fastest, or decays slowest, in 1/s."""
+    """Return rate of the disturbance of the steady flow that grows fastest, or decays slowest, in
+    1/s.
+    """
     return leading(reynolds, mesh).rate
 
 

@@ -93,7 +93,7 @@ def through(rank: int) -> System:
 
 
 def coordinates(reynolds: Sequence[float], rank: int = RANK) -> xr.Dataset:
-    """Coordinates of the runs at these Reynolds numbers."""
+    """Return coordinates of the runs at these Reynolds numbers."""
     data = romkit.data.open_dataset(COORDINATES)
     where = [int(abs(data["Re"].values - re).argmin()) for re in reynolds]
     return data.isel(trajectory=where, component=slice(rank))
@@ -106,7 +106,7 @@ def steady_flow(reynolds: float) -> Tensor:
 
 
 def steady(reynolds: Sequence[float], rank: int) -> Tensor:
-    """Coordinates (C, r) of the steady flows."""
+    """Return coordinates (C, r) of the steady flows."""
     flows = [steady_flow(float(re)) for re in reynolds]
     return basis(rank).encode(torch.stack(flows))
 
@@ -187,8 +187,8 @@ def manifold(
 
 
 def chosen(runs: str, **measuring: float) -> Found:
-    """A polynomial manifold and its law, with as many latents as let the law err least on training
-    runs that are left out.
+    """Return a polynomial manifold and its law, with as many latents as let the law err least on
+    training runs that are left out.
     """
     data = coordinates(RUNS[runs])
     candidates, seconds, seconds_of_laws = [], 0.0, 0.0

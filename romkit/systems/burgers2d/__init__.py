@@ -127,7 +127,7 @@ class Burgers2D(System):
         return (Term(2, self._advection), inflow, *self._sources())
 
     def _sources(self) -> list[Term]:
-        """The source as a sum of Chebyshev polynomials of μ₂ times profiles."""
+        """Return the source as a sum of Chebyshev polynomials of μ₂ times profiles."""
         mu2_range = self.context[1]
         low = mu2_range.low
         high = mu2_range.high
@@ -195,7 +195,7 @@ class Burgers2D(System):
         return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)
 
     def train_contexts(self, rng: Generator) -> Array:
-        """The published grid of three by three."""
+        """Return the published grid of three by three."""
         low, high = ends_of(self.context)
         axes = np.linspace(low, high, 3).T
         grid = np.meshgrid(*axes, indexing="ij")
@@ -223,7 +223,7 @@ class Burgers2D(System):
         return (numbers + 0.5) * self.spacing
 
     def _in_u(self, rows: Tensor) -> Tensor:
-        """States (k, n) with these profiles (k, cells) along every row of u."""
+        """Return states (k, n) with these profiles (k, cells) along every row of u."""
         u = rows.unsqueeze(1).expand(-1, self.cells, -1)
         u = u.flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
@@ -246,6 +246,6 @@ def _chebyshev(k: int, x: Tensor) -> Tensor:
 
 
 def _backward(flux: Tensor, dim: int) -> Tensor:
-    """Differences to the cell before, of which the first has none."""
+    """Return differences to the cell before, of which the first has none."""
     first = flux.narrow(dim, 0, 1)
     return torch.cat([first, flux.diff(dim=dim)], dim=dim)

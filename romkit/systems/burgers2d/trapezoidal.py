@@ -15,7 +15,7 @@ from romkit.solvers.fixed import Steps, march
 
 
 def _march_cells() -> Callable[..., None]:
-    """The compiled steps of one member.
+    """Return the compiled steps of one member.
 
     Raises:
         Unavailable: there is no compiler.
@@ -58,7 +58,7 @@ class Trapezoidal(Solver):
         return lambda y, t: march(self, steps, y, t, label, rest=1.0), name
 
     def _steps(self, engine: str) -> tuple[Steps, str]:
-        """Steps by an engine, and its name."""
+        """Return steps by an engine, and its name."""
         if engine == "torch":
             return self._swept, "torch"
         try:
@@ -71,7 +71,7 @@ class Trapezoidal(Solver):
             return self._swept, f"torch ({verdict})"
 
     def _compiled(self) -> Steps:
-        """Steps by C++.
+        """Return steps by C++.
 
         Raises:
             Unavailable: there is no compiler.

@@ -51,7 +51,7 @@ class LinearMap(torch.autograd.Function):
 
     @classmethod
     def symmetric(cls, function: Map) -> TensorMap:
-        """A map that is its own transpose."""
+        """Return a map that is its own transpose."""
         return lambda x: cls.apply(x, function, function)
 
     @staticmethod
@@ -190,7 +190,7 @@ class CylinderWake(System):
 
     @validated
     def forces(self, x: Tensor, c: Tensor) -> Tensor:
-        """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
+        """Return coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
         checks.last_axis("x", x.shape, self.state_size, "the components of the state")
         checks.last_axis("c", c.shape, 1, "the Reynolds number")
         c = align(c, x)
@@ -245,7 +245,7 @@ class CylinderWake(System):
         return LinearMap.of(getattr(self.flow, name))
 
     def _free(self, tested: Tensor) -> Tensor:
-        """The divergence-free velocities whose products with all others are these."""
+        """Return the divergence-free velocities whose products with all others are these."""
         flow = self.flow
 
         def free(rows: Array) -> Array:

@@ -99,7 +99,7 @@ class Discretisation:
         return (self.tested @ sparse.vstack([along, across])).tocsr()
 
     def saddle(self, block: Matrix) -> SuperLU:
-        """The factors of [[A, Bᵀ], [B, 0]] on what is free."""
+        """Return the factors of [[A, Bᵀ], [B, 0]] on what is free."""
         A = block[self.free][:, self.free]
         B = self.divergence[:, self.free]
         matrix = sparse.block_array([[A, B.T], [B, None]])
@@ -113,8 +113,8 @@ class Discretisation:
         return self.saddle(self.mass)
 
     def solve(self, factors: SuperLU, tested: Array, divergence: Array | None = None) -> Array:
-        """Velocities (n, ...), zero where they are fixed, of a system by `saddle`, with right-hand
-        sides.
+        """Return velocities (n, ...), zero where they are fixed, of a system by `saddle`, with
+        right-hand sides.
         """
         if divergence is None:
             pressures = self.divergence.shape[0]
@@ -149,7 +149,7 @@ class Discretisation:
 
 
 def convected(a: Sequence[T], b: Sequence[T]) -> tuple[T, T]:
-    """(a · ∇) b along and across, from u, v, uₓ, u_y, vₓ and v_y of both at points."""
+    """Return (a · ∇) b along and across, from u, v, uₓ, u_y, vₓ and v_y of both at points."""
     u, v, *_ = a
     _, _, ux, uy, vx, vy = b
     along = u * ux + v * uy
@@ -159,7 +159,7 @@ def convected(a: Sequence[T], b: Sequence[T]) -> tuple[T, T]:
 
 @functools.lru_cache(maxsize=4)
 def discretisation(mesh: str) -> Discretisation:
-    """The finite elements on a mesh of `MESHES`.
+    """Return the finite elements on a mesh of `MESHES`.
 
     Raises:
         InputError: scikit-fem is not installed.
@@ -205,8 +205,8 @@ def discretisation(mesh: str) -> Discretisation:
 
 
 def _boundaries(velocity: object) -> tuple[Array, ...]:
-    """Velocity components on the channel's walls, on the cylinder, and at the inlet; the outlet is
-    free of stress.
+    """Return velocity components on the channel's walls, on the cylinder, and at the inlet; the
+    outlet is free of stress.
     """
     tolerance = 1e-9
 
@@ -230,7 +230,7 @@ def _boundaries(velocity: object) -> tuple[Array, ...]:
 
 
 def _at_points(basis: object) -> tuple[Matrix, Matrix]:
-    """The matrices `sampled` and `tested` of a basis of vectors."""
+    """Return the matrices `sampled` and `tested` of a basis of vectors."""
     cells, points = basis.dx.shape
     numbers = np.arange(cells * points)  # of the quadrature points, cell by cell
     rows, columns = [], []
@@ -259,7 +259,7 @@ def _at_points(basis: object) -> tuple[Matrix, Matrix]:
 
 
 def _csr(matrix: object) -> Matrix:
-    """A sparse matrix by rows, without zeros that are stored."""
+    """Return a sparse matrix by rows, without zeros that are stored."""
     csr = sparse.csr_array(matrix)
     csr.eliminate_zeros()
     return csr

@@ -90,7 +90,7 @@ def _newton(flow: Discretisation, u: Array, viscosity: float) -> Array | None:
 def integrate(
     flow: Discretisation, u: Array, viscosity: float, times: Array, step: float
 ) -> Iterator[Array]:
-    """Velocities (n,) at each of `times`, from u at the first.
+    """Yield velocities (n,) at each of `times`, from u at the first.
 
     Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection,
     which limits the step. One factorisation serves all steps of one length.

@@ -103,5 +103,5 @@ def _absolute_mass(x: Tensor, z: Tensor, inertia: Tensor) -> Tensor:
 
 
 def _outer(x: Tensor) -> Tensor:
-    """Products (..., n, n) of all pairs of numbers (..., n)."""
+    """Return products (..., n, n) of all pairs of numbers (..., n)."""
     return x.unsqueeze(-1) * x.unsqueeze(-2)

@@ -93,8 +93,8 @@ class Commands(NamedTuple):
 
 
 def signal_of(control: object, number: int, interval: float) -> Signal:
-    """The signal that a user gave: a list of numbers or functions, one for each actuator, or rows
-    of samples.
+    """Return the signal that a user gave: a list of numbers or functions, one for each actuator, or
+    rows of samples.
 
     Args:
         control: as given.

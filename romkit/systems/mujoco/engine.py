@@ -38,7 +38,7 @@ CHAIN = """<mujoco><option integrator="RK4" timestep="{step}" gravity="0 0 {grav
 
 
 def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
-    """A frictionless chain of capsules in the x-z plane, hanging straight down at q = 0.
+    """Return a frictionless chain of capsules in the x-z plane, hanging straight down at q = 0.
 
     Args:
         lengths: of the cylindrical part of each capsule, in m; the next hinge is at its end.
@@ -150,7 +150,7 @@ class Simulator(Solver):
         return physics
 
     def _states(self, motion: Array, positions: int, on_time: Array) -> Array:
-        """States (N, T, d) of positions and velocities, NaN from where a member is lost."""
+        """Return states (N, T, d) of positions and velocities, NaN from where a member is lost."""
         inside = (np.abs(motion) <= Solver.divergence_threshold).all(-1)
         alive = np.logical_and.accumulate(on_time & inside, axis=-1)
         q, v = np.split(motion, [positions], axis=-1)
@@ -226,8 +226,8 @@ def affine_forces(model: mujoco.MjModel, control: Array) -> Array:
 
 
 def substeps_of(times: Array, dt: float) -> tuple[int, float]:
-    """Steps between two of the output times (T,), the fewest that are no longer than dt, and their
-    length.
+    """Return steps between two of the output times (T,), the fewest that are no longer than dt, and
+    their length.
     """
     if len(times) == 1:
         return 1, dt

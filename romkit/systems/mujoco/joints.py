@@ -116,7 +116,7 @@ class Joints(NamedTuple):
         return second
 
     def _turns(self) -> list[tuple[slice, slice]]:
-        """Places of each quaternion among positions, and of its ω among velocities."""
+        """Return places of each quaternion among positions, and of its ω among velocities."""
         slices = []
         for place, velocity in self.turns:
             quaternion = slice(place, place + 4)
@@ -150,7 +150,7 @@ def _angular(u: Array, rate: Array) -> Array:
 
 
 def _turned(u: Array, w: Array) -> Array:
-    """Product of quaternions u (..., 4) and (0, w), w (..., 3)."""
+    """Return product of quaternions u (..., 4) and (0, w), w (..., 3)."""
     scalar = u[..., :1]
     vector = u[..., 1:]
     dot = (vector * w).sum(-1, keepdims=True)

@@ -76,7 +76,7 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
 
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
-    """Names of the features of a model that its closed form lacks."""
+    """Return names of the features of a model that its closed form lacks."""
     curved = [model.dof_dampingpoly, model.jnt_stiffnesspoly, model.actuator_dampingpoly]
     limited_forces = [model.actuator_forcelimited, model.jnt_actfrclimited]
     features = {
@@ -107,7 +107,7 @@ def _has_fluid(model: "mujoco.MjModel") -> bool:
 
 
 def _affine(model: "mujoco.MjModel") -> bool:
-    """Whether forces of all actuators are affine in the positions and velocities of joints."""
+    """Tell whether forces of all actuators are affine in the positions and velocities of joints."""
     allowed = (
         (model.actuator_trntype, (mujoco.mjtTrn.mjTRN_JOINT,)),
         (model.actuator_dyntype, (mujoco.mjtDyn.mjDYN_NONE,)),
@@ -118,8 +118,8 @@ def _affine(model: "mujoco.MjModel") -> bool:
 
 
 def may_touch(model: "mujoco.MjModel") -> list[str]:
-    """Names of pairs of geoms of which MuJoCo computes contacts: of a mechanism and the world, or
-    of two mechanisms.
+    """Return names of pairs of geoms of which MuJoCo computes contacts: of a mechanism and the
+    world, or of two mechanisms.
 
     Links of one mechanism often overlap at their joints, so pairs of these are left out.
     """
@@ -139,7 +139,9 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
 
 
 def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:
-    """Numbers of the geoms of pairs that may touch by their types and masks, or that are named."""
+    """Return numbers of the geoms of pairs that may touch by their types and masks, or that are
+    named.
+    """
     types = model.geom_contype
     masks = model.geom_conaffinity
     i, j = np.triu_indices(model.ngeom, 1)
@@ -152,7 +154,9 @@ def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:
 
 
 def constants(model: "mujoco.MjModel") -> Numbers:
-    """Numbers of a compiled model that its motion may depend on, but for its step and its start."""
+    """Return numbers of a compiled model that its motion may depend on, but for its step and its
+    start.
+    """
     shapes = _shapes_matter(model)
     arrays = {}
     for name in dir(model):
@@ -174,7 +178,7 @@ def constants(model: "mujoco.MjModel") -> Numbers:
 
 
 def _is_inert(name: str, shapes: bool) -> bool:
-    """Whether an array of a model moves nothing, where shapes matter or where they do not."""
+    """Tell whether an array of a model moves nothing, where shapes matter or where they do not."""
     word = name.partition("_")[0]
     if word in SHAPES and not shapes:
         return True
@@ -188,7 +192,7 @@ def _shapes_matter(model: "mujoco.MjModel") -> bool:
 
 
 def same(a: Numbers, b: Numbers) -> bool:
-    """Whether two models have equal numbers."""
+    """Tell whether two models have equal numbers."""
     if a.keys() != b.keys():
         return False
     for name, numbers in a.items():

@@ -76,7 +76,7 @@ class Placement(NamedTuple):
     joints: tuple[tuple[int, Tensor, Tensor | None], ...] = ()
 
     def moved(self, r: Tensor) -> "Placement":
-        """The frame at a point r (..., 3) away, on the same rigid body."""
+        """Return the frame at a point r (..., 3) away, on the same rigid body."""
         spin = cross(self.omega, r)
         centripetal = cross(self.omega, spin)
         a = self.a + cross(self.alpha, r) + centripetal
@@ -120,7 +120,7 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> Pair:
 
 
 def _world(tree: Tree, q: Tensor) -> Placement:
-    """The frame at rest of the world."""
+    """Return the frame at rest of the world."""
     # states may have leading axes that constants lack, and the other way round
     zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
     eye = torch.eye(3, dtype=q.dtype, device=q.device)
@@ -129,7 +129,7 @@ def _world(tree: Tree, q: Tensor) -> Placement:
 
 
 def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
-    """The frame of a body behind its joints."""
+    """Return the frame of a body behind its joints."""
     frame = parent.moved(matvec(parent.R, body.position))
     frame = frame._replace(R=parent.R @ body.rotation)
     for joint in body.joints:
@@ -144,7 +144,7 @@ def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
 
 
 def _slid(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
-    """A frame behind a slide."""
+    """Return a frame behind a slide."""
     axis = matvec(frame.R, joint.axis)
     frame = frame.moved(axis * step)
     u = frame.u + axis * rate
@@ -154,7 +154,7 @@ def _slid(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placeme
 
 
 def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
-    """A frame behind a hinge, about whose anchor it turns."""
+    """Return a frame behind a hinge, about whose anchor it turns."""
     axis = matvec(frame.R, joint.axis)
     hinge = frame.moved(matvec(frame.R, joint.anchor))
     angle = step.squeeze(-1)
@@ -199,7 +199,7 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:
-    """a × b, each (..., 3)."""
+    """Return a × b, each (..., 3)."""
     a0, a1, a2 = a.unbind(-1)
     b0, b1, b2 = b.unbind(-1)
     x = a1 * b2 - a2 * b1

@@ -38,7 +38,7 @@ class Target(NamedTuple):
 
     @classmethod
     def parsed(cls, text: str) -> "Target":
-        """Raises InputError: another syntax, or the timestep, which `step` sets."""
+        """Raise InputError: another syntax, or the timestep, which `step` sets."""
         match = SYNTAX.fullmatch(text)
         if match is None:
             expected = "kind/name.attribute or kind/name.attribute[index]"
@@ -92,7 +92,8 @@ class Target(NamedTuple):
             yield getattr(spec, self.kind)(self.name)
 
     def _of_class(self, spec: "mujoco.MjSpec") -> list[object]:
-        """A default class, and elements that take the number from it, or from a class within it.
+        """Return a default class, and elements that take the number from it, or from a class within
+        it.
 
         MuJoCo copies defaults into the elements where it reads a file, so a default that is set
         later reaches none of them. Elements with another number have one of their own.
@@ -127,7 +128,7 @@ def _refused(text: str, expected: str, fix: str) -> InputError:
 
 
 def _classes_within(spec: "mujoco.MjSpec", name: str) -> set[str]:
-    """Names of a default class and of all classes within it."""
+    """Return names of a default class and of all classes within it."""
     spec = spec.copy()
     spec.compile()  # what is not compiled cannot be written
     classes = ElementTree.fromstring(spec.to_xml()).iter("default")
@@ -185,7 +186,7 @@ class ModelParameter:
                 target.set(spec, factor * value)
 
     def commands(self, model: "mujoco.MjModel", value: float) -> dict[int, float]:
-        """Controls that it sets, by their place among those of a compiled model."""
+        """Return controls that it sets, by their place among those of a compiled model."""
         targets = [] if callable(self.sets) else self._targets()
         return {
             target.address(model): factor * value for target, factor in targets if target.is_command

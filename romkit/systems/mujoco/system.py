@@ -129,8 +129,8 @@ class MuJoCo(MechanicalSystem):
     # -- the model at a context ------------------------------------------------------------------
 
     def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
-        """The model with these values of the parameters, without resets; frictionless steps are
-        those of RK4.
+        """Return the model with these values of the parameters, without resets; frictionless steps
+        are those of RK4.
 
         Raises:
             InputError: a target that is not there, or values that make no model.
@@ -157,7 +157,7 @@ class MuJoCo(MechanicalSystem):
     def _compiled_with(
         self, settings: Callable[["mujoco.MjSpec"], None], step: float | None = None
     ) -> "mujoco.MjModel":
-        """Raises ValueError: MuJoCo's, of what makes no model."""
+        """Raise ValueError: MuJoCo's, of what makes no model."""
         spec = self.spec.copy()
         # a diverged state must not turn into a valid one
         flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
@@ -171,7 +171,7 @@ class MuJoCo(MechanicalSystem):
         return spec.compile()
 
     def _compiled_middle(self) -> "mujoco.MjModel":
-        """The model in the middle of its range.
+        """Return the model in the middle of its range.
 
         Raises:
             FileError: MuJoCo does not compile the file, whatever the parameters.
@@ -195,7 +195,7 @@ class MuJoCo(MechanicalSystem):
         return [self.compiled(row, step) for row in self._rows(context)]
 
     def _rows(self, context: Tensor) -> Array:
-        """Contexts (..., p) as (N, p)."""
+        """Return contexts (..., p) as (N, p)."""
         members = context.shape[:-1].numel()
         rows = context.detach().cpu().double()
         return rows.reshape(members, len(self.context)).numpy()
@@ -290,7 +290,7 @@ class MuJoCo(MechanicalSystem):
         return lambda q, u: multibody.mass_matrix(like(tree, q), q) @ u
 
     def _driven(self, c: Tensor) -> Driven:
-        """The bodies at contexts (..., p), constants with the same leading axes."""
+        """Return the bodies at contexts (..., p), constants with the same leading axes."""
         if self._unsmooth:
             raise InputError(
                 "system",
@@ -383,7 +383,9 @@ class MuJoCo(MechanicalSystem):
                     raise _without_effect(name, repr(target))
 
     def _same_at_ends(self, number: int, parameter: ModelParameter) -> bool:
-        """Whether a parameter in place of the one of this number changes nothing over its range."""
+        """Tell whether a parameter in place of the one of this number changes nothing over its
+        range.
+        """
         middle = self._middle()
 
         def facts(value: float) -> dict[str, Array]:
@@ -441,7 +443,7 @@ KEPT = "; or give contacts=True, which keeps the integrator of the file"
 
 
 def _or(value: T | None, default: T) -> T:
-    """The value, or the default for None."""
+    """Return the value, or the default for None."""
     return default if value is None else value
 
 
@@ -451,7 +453,7 @@ def _described(name: str, parameter: ModelParameter) -> ContextParameter:
 
 
 def _single_targets(parameter: ModelParameter) -> dict[str, ModelParameter]:
-    """Parameters that set one target each, of one that sets several."""
+    """Return parameters that set one target each, of one that sets several."""
     if callable(parameter.sets) or len(parameter.sets) < 2:
         return {}
     low = parameter.low

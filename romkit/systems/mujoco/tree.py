@@ -39,7 +39,9 @@ class Driven(NamedTuple):
 
     @classmethod
     def of(cls, models: Sequence["mujoco.MjModel"], lead: Sequence[int], commands: Commands):
-        """The closed form of models with equal joints; constants have the leading axes `lead`."""
+        """Return the closed form of models with equal joints; constants have the leading axes
+        `lead`.
+        """
         lead = tuple(lead)
         controls = commands.at(np.zeros(1))[:, 0]  # (N, nu)
         if not commands.constant:
@@ -65,7 +67,7 @@ class Driven(NamedTuple):
         return cls(tree, _stacked(gains, lead), commands, lead)
 
     def at(self, t: Tensor) -> multibody.Tree:
-        """The bodies with the forces of a time."""
+        """Return the bodies with the forces of a time."""
         if self.gains is None:
             return self.tree
         times = np.array([float(t)])
@@ -82,8 +84,8 @@ class Driven(NamedTuple):
 
 
 def like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
-    """The constants in the precision of q, with axes put in behind those of the context where q has
-    more.
+    """Return the constants in the precision of q, with axes put in behind those of the context
+    where q has more.
     """
     lead = tree.gravity.ndim - 1
     missing = (1,) * (q.ndim - 1 - lead)
