@@ -712,7 +712,8 @@ def refinements(
             # noise is no larger than what a law leaves, and differences took a motion for it
             noisy = noisy and float(end.cost) > NOISY**2
             least = LEAST
-        if followed.beside is not None and followed.is_refuted(theta, end):
+        # coefficients before the first windows may be of another fit, with other holds
+        if k > 0 and followed.beside is not None and followed.is_refuted(theta, end):
             apart = 0.0
             end = _fitted(replace(followed, beside=None), theta)
         theta = end.theta
