@@ -15,6 +15,7 @@ from romkit.integrators.base import LearnedField
 from romkit.laws.folds import without
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
+from romkit.laws.shooting import POLISHED
 from romkit.select import Policy, Trial
 
 ALL = -1
@@ -133,7 +134,8 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     """Return mean errors (k,) of forecasts of runs over several judges; of a stack, over its
     problems.
     """
-    errors = torch.stack([judge.errors(law, rows) for judge in judges])
+    # steps so short that their error is none of the law's
+    errors = torch.stack([judge.errors(law, rows, POLISHED) for judge in judges])
     return errors.flatten(0, -2).nanmean(0).numpy()
 
 

@@ -18,7 +18,7 @@ from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.determined import relations
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
-from romkit.laws.folds import fold, number_of_folds
+from romkit.laws.folds import folds_of, without
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.polynomial import Fit, equation
@@ -34,9 +34,6 @@ LeftOut = Callable[[FitTo], Tensor]
 
 FOLDS = 3
 """Most folds of the default left-out error."""
-
-SHARE = 0.25
-"""Share of the contexts, or of a single run, that a fold leaves out."""
 
 INSIGNIFICANT = 4.0
 """Square of a coefficient in its standard errors up to which it may be zero: two of them, 95 %."""
@@ -183,8 +180,7 @@ def _standard_error(errors: Tensor) -> float:
 def _left_out_of(samples: LatentSamples) -> LeftOut:
     """Return the left-out error of a few folds, by latents in their deviations."""
     judge = Judge.of_latents(samples)
-    number = min(FOLDS, number_of_folds(samples))
-    several = [fold(samples, judge, SHARE, k) for k in range(number)]
+    several = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
 
     def left_out(fit: FitTo) -> Tensor:
         errors = []

@@ -11,6 +11,7 @@ from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data.context import contexts_of
 from romkit.integrators import LearnedField
+from romkit.laws.choice import ALL
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.learning.candidates import ModelCandidate, RunsCandidate
@@ -21,7 +22,11 @@ from romkit.learning.rollouts import rolled_out
 from romkit.learning.scale import shared
 from romkit.learning.spaces import Spaces
 from romkit.projections import Projection
+from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
+
+SHORTENING = 30.0
+"""CPU seconds after which no shorter equation is tried."""
 
 
 class Fitted(NamedTuple):
@@ -59,6 +64,9 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
         train, rows = candidate.kept(fold)
         if candidate.estimator.refine:
             law = refined(law, train, judge, rows)
+        if fold == ALL and candidate.latents == 0:
+            # equations of physical quantities are read
+            law = short(law, candidate, SHORTENING)
         errors = judge.errors(law, torch.arange(len(judge.states))).numpy()
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(law, projection, candidate.spaces.kept(fold))

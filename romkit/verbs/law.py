@@ -8,27 +8,33 @@ from typing import Annotated
 import torch
 import xarray as xr
 from annotated_types import MinLen
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LearnedField
-from romkit.laws import LAWS, Estimator
+from romkit.laws import LAWS, Equation, Estimator
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
 from romkit.laws.decoding import judge_of
-from romkit.laws.folds import folds_of
+from romkit.laws.folds import folds_of, without
 from romkit.laws.noise import is_map
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import one_axis
+from romkit.laws.shooting import POLISHED
+from romkit.laws.shorten import FitTo, shortened
 from romkit.laws.sources import ProjectionFamily
 from romkit.laws.useless import USEFUL, warn_if_useless
 from romkit.select import Candidate, Policy, Trial, preferred, search
 
 KINDS = ("polynomial", "limit-cycle")
 """Laws that are tried by default."""
+
+READABLE = 4
+"""Most variables of an equation that is shortened: with more of them it is not read, and takes long."""
 
 POOR, RATIO = 0.1, 5.0
 """Error of a law [deviations of the data], and in the projection's, from which on it warns."""
@@ -108,11 +114,30 @@ def law(
     samples, judge = candidate.space(ALL)
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
+    fit = short(fit, candidate, seconds)
     (trial,) = [trial for trial in order if trial.candidate is candidate]
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
     return with_phase(replace(fit, source=source, report=report), projection, data)
+
+
+def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
+    """Drop the terms that left-out runs do not ask for of an equation of few variables; laws of
+    others, and of other kinds, stay as they are.
+    """
+    samples, _ = candidate.space(ALL)
+    is_equation = isinstance(law, Equation) and law.coefficients.ndim == 2
+    if not is_equation or len(law.basis.variables) > READABLE:
+        return law
+    folds = [without(*candidate.space(ALL), rows) for rows in candidate.folds]
+
+    def left_out(fit: FitTo) -> Tensor:
+        # steps so short that their error is none of the law's
+        errors = [fold.judge.errors(fit(fold.train), fold.held, POLISHED) for fold in folds]
+        return torch.cat(errors)
+
+    return shortened(law, samples, left_out, seconds=seconds)
 
 
 def settings_of(kind: str | Estimator) -> Estimator:

@@ -1,7 +1,6 @@
 """Settings of a law chosen by rollouts of held-out trajectories; laws written in physical latents."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +11,11 @@ import torch
 import romkit
 from romkit.laws import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
 from romkit.laws.chebyshev import pole_of_reciprocal
-from romkit.laws.choice import Ranked, confirmed, preferred, ranked
 from romkit.laws.decoding import judge_of
-from romkit.laws.folds import fold, folds
+from romkit.laws.folds import folds_of, without
 from romkit.laws.judge import LOST, Judge
 from romkit.laws.libraries import Fourier, Functions, Polynomial
 from romkit.laws.scaling import Scaling
-from romkit.laws.shooting import Shots
 from romkit.laws.sources import followed_samples
 from romkit.solvers import RK4
 from tests.refusals import refused
@@ -49,61 +46,20 @@ def error(law, samples):
     return float(judge.errors(law, torch.arange(judge.states.shape[-3])).max())
 
 
-def test_whole_contexts_are_held_out_and_of_a_single_trajectory_the_end(samples):
+def test_whole_contexts_are_left_out_and_of_a_single_trajectory_the_end(samples):
     z, c = (torch.cat([x, x]).unflatten(0, (16, 101)) for x in (samples.inputs, samples.context))
     both = LatentSamples.first_order(z, z, c, times=TIMES)
-    train, _, held = fold(both, Judge.of_latents(both), 0.25)
-    assert held.tolist() == [2, 5, 10, 13]
-    assert len(train) // 101 == 12
-    assert not set(train.context.flatten().tolist()) & set(MU[[2, 5]].tolist())
+    several = folds_of(both)
+    assert len(several) == 5
+    train, _, held = without(both, Judge.of_latents(both), several[0])
+    assert held.tolist() == [1, 6, 9, 14]  # both runs of two contexts between the ends
+    assert not set(train.context.flatten().tolist()) & set(MU[[1, 6]].tolist())
     alone = LatentSamples.first_order(z[:1], z[:1], times=TIMES)
-    train, late, held = fold(alone, Judge.of_latents(alone), 0.25)
+    (only,) = folds_of(alone)
+    train, late, held = without(alone, Judge.of_latents(alone), only)
     assert (len(train), held.tolist()) == (76, [0])
     assert torch.equal(torch.cat([train.inputs, late.samples.inputs]), z[0])
     assert torch.equal(late.samples.times, TIMES[76:])
-
-
-@pytest.mark.parametrize("number", range(6, 17))
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.4])
-def test_two_folds_hold_out_different_contexts_between_the_ends(number, share):
-    times = torch.arange(5, dtype=torch.float64)
-    context = torch.arange(number, dtype=torch.float64)[:, None]
-    z = torch.randn(number, 5, 2, generator=torch.Generator().manual_seed(0)).double()
-    samples = LatentSamples.first_order(z, z, context, times=times)
-    judge = Judge.of_latents(samples)
-    first, second = (set(fold(samples, judge, share, k).held.tolist()) for k in (0, 1))
-    assert first != second
-    assert not {0, number - 1} & (first | second)
-    if share <= 0.25:
-        assert not first & second
-
-
-def test_contexts_of_two_parameters_are_held_out_inside():
-    a, b = torch.meshgrid(torch.arange(4.0), torch.arange(4.0), indexing="ij")
-    context = torch.stack([a.flatten(), b.flatten()], -1).double()
-    z = torch.randn(16, 9, 2, generator=torch.Generator().manual_seed(0)).double()
-    grid = LatentSamples.first_order(z, z, context, times=torch.arange(9.0))
-    held = fold(grid, Judge.of_latents(grid), 0.25).held
-    inside = context[held]
-    assert len(held) == 4
-    assert bool(((inside > 0) & (inside < 3)).all())
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ((45.0, 60.0, 80.0, 115.0, 150.0), [[80.0], [115.0], [60.0]]),
-        ((3.0, 1.0, 2.0, 4.0), [[3.0], [2.0]]),
-        ((1.0, 5.0, 2.0), [[2.0]]),
-    ],
-)
-def test_of_few_contexts_each_one_between_others_is_held_out_in_turn(values, expected):
-    context = torch.tensor(values, dtype=torch.float64)[:, None]
-    z = torch.randn(len(values), 9, 2, generator=torch.Generator().manual_seed(0)).double()
-    samples = LatentSamples.first_order(z, z, context, times=torch.arange(9.0))
-    judge = Judge.of_latents(samples)
-    several = [fold(samples, judge, 0.25, number).held for number in folds(samples)]
-    assert [context[held, 0].tolist() for held in several] == expected
 
 
 def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_lost_the_phase():
@@ -126,24 +82,6 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
     assert of_pieces[1] / of_pieces[0] > 2.5
 
 
-class Faster(NamedTuple):
-    """Settings of a law that turns too fast by a factor."""
-
-    factor: float
-    resort: bool = False
-    quick = False
-
-    def is_last_resort(self, samples):
-        return self.resort
-
-    def compared(self, samples, seed, near=None):
-        off = replace(samples, targets=self.factor * samples.targets)
-        return SINDy(degree=1, threshold=0.0)._fit(off, seed)
-
-    def neighbours(self, samples):
-        return []
-
-
 def turning(samples):
     """Eight circles, run through at eight speeds."""
     times = torch.arange(samples, dtype=torch.float64) * 0.1
@@ -160,21 +98,6 @@ def factors_of_the_ranking(settings, samples):
     return [each.estimator.factor for each in ranking]
 
 
-@pytest.mark.parametrize("factors", [(0.9, 0.96), (1.3, 1.001)])
-def test_laws_that_lose_the_phase_are_ranked_by_pieces(factors):
-    ranking = factors_of_the_ranking(map(Faster, factors), turning(2001))
-    assert ranking == [factors[1], factors[0]]
-
-
-@pytest.mark.parametrize(
-    ("others", "expected"),
-    [((1.02,), [1.02]), ((1.5, 1.02), [1.02, 1.5]), ((1.5,), [1.0, 1.5]), ((), [1.0])],
-)
-def test_a_last_resort_is_tried_where_no_other_law_keeps_the_phase(others, expected):
-    settings = [*map(Faster, others), Faster(1.0, resort=True)]
-    assert factors_of_the_ranking(settings, turning(101)) == expected
-
-
 class Searched(NamedTuple):
     """Settings whose error, of a rotation, is known beforehand; with chains of neighbours."""
 
@@ -189,61 +112,6 @@ class Searched(NamedTuple):
 
     def neighbours(self, samples):
         return [[Searched(1.02), Searched(1.01), Searched(1.03), Searched(1.0)], [Searched(1.05)]]
-
-
-def test_a_chain_of_neighbours_ends_where_it_does_harm():
-    ranking = factors_of_the_ranking([Searched(1.04)], turning(101))
-    assert ranking == [1.01, 1.02, 1.03, 1.04, 1.05]
-
-
-@pytest.mark.parametrize(
-    ("decay", "others_first"), [(0.0, True), (0.02, True), (0.5, False), (2.0, False)]
-)
-def test_linear_laws_are_a_last_resort_where_the_motion_goes_on(decay, others_first):
-    samples = turning(101)
-    size = (-decay * samples.times).exp().repeat(8)[:, None]
-    samples = replace(samples, inputs=size * samples.inputs)
-    assert PolynomialLaw(1, 1).is_last_resort(samples) == others_first
-    assert not PolynomialLaw(3, 1).is_last_resort(samples)
-
-
-def test_more_contexts_have_one_fold(samples):
-    assert len(folds(samples)) == 1
-
-
-@pytest.mark.parametrize(
-    ("errors", "sizes", "order"),
-    [
-        ((0.10, 0.11, 0.13), (300, 100, 10), (1, 0, 2)),
-        ((0.10, 0.11, 0.119), (300, 100, 10), (2, 1, 0)),
-        ((0.11, 0.10), (100, 100), (1, 0)),  # of equal sizes the better one
-        ((np.inf, 0.5, np.inf), (1, 9, 2), (1, 0, 2)),
-        ((np.inf, np.inf), (9, 1), (0, 1)),
-    ],
-)
-def test_of_laws_that_are_as_good_the_one_of_fewest_coefficients_is_taken(errors, sizes, order):
-    ranking, samples = [], turning(11)
-    for error, size in zip(errors, sizes, strict=True):
-        law = SimpleNamespace(coefficient_count=size)
-        ranking.append(Ranked(DMD(), samples, law, error, 0.0, 0.0))
-    assert [ranking.index(each) for each in preferred(ranking)] == list(order)
-
-
-@pytest.mark.parametrize(
-    ("contexts", "order"),
-    [(8, [1e-9, 1e-8, 0.0, 1e-7, 1e-6]), (5, [1e-8, 1e-9, 0.0, 1e-7, 1e-6])],
-)
-def test_of_laws_of_one_size_the_most_accurate_is_taken_of_few_contexts_the_strongest_ridge_of_ties(
-    contexts, order
-):
-    samples = turning(11)
-    samples = samples.only(torch.arange(len(samples)) < 11 * contexts, samples.times)
-    law = SimpleNamespace(coefficient_count=9)
-    errors = {0.0: 0.11, 1e-9: 0.10, 1e-8: 0.104, 1e-7: 0.119, 1e-6: 0.13}
-    ranking = []
-    for ridge, error in errors.items():
-        ranking.append(Ranked(PolynomialLaw(ridge=ridge), samples, law, error, 0.0, 0.0))
-    assert [each.estimator.ridge for each in preferred(ranking)] == order
 
 
 @dataclass(frozen=True)
@@ -269,55 +137,6 @@ class Held:
         return [[replace(self, ridge=ridge) for ridge, _ in self.factors[1:]]]
 
 
-@pytest.mark.parametrize(
-    ("second_fold", "ridge"),
-    [
-        ((1.05, 1.05, 1.05), 0.0),
-        ((1.05, 1.04, 1.08), 1e-7),
-        ((1.02, 1.04, 1.08), 0.0),
-        ((1.05, 1.05, 1.02), 1e-6),
-    ],
-)
-def test_laws_that_are_close_are_compared_on_two_folds(second_fold, ridge):
-    ridges = 0.0, 1e-7, 1e-6
-    first_fold = 1.05, 1.0505, 1.051
-    factors = tuple(zip(ridges, zip(first_fold, second_fold, strict=True), strict=True))
-    samples = turning(101)
-    judge = Judge.of_latents(samples)
-    ranking = ranked([(Held(0.0, factors), samples)], judge, 0.25, 0)
-    assert ranking[0].estimator.ridge == ridge
-    expected = []
-    for k, factor in enumerate(dict(factors)[ridge]):
-        train, _, held = fold(samples, judge, 0.25, k)
-        law = Faster(factor).compared(train, 0)
-        expected.append(float(judge.errors(law, held).mean()))
-    assert ranking[0].error == pytest.approx(np.mean(expected))
-
-
-def test_a_law_of_another_ridge_begins_from_its_neighbour(samples):
-    counted = []
-    equations = Shots.normal_equations
-
-    def normal_equations(problem, *point):
-        counted.append(problem)
-        return equations(problem, *point)
-
-    settings = PolynomialLaw(degree=5, context_degree=1)
-    near = settings.compared(samples, 0)
-    held = replace(settings, ridge=1e-6)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shots, "normal_equations", normal_equations)
-        alone = held.compared(samples, 0)
-        from_zero = len(counted)
-        begun = held.compared(samples, 0, near)
-    assert len(counted) - from_zero <= from_zero / 2
-    assert error(begun, samples) < 1.2 * error(alone, samples)
-    other = replace(settings, poles=(0.3,))
-    assert torch.equal(
-        other.compared(samples, 0, near).coefficients, other.compared(samples, 0).coefficients
-    )
-
-
 def test_a_law_in_the_inverse_of_the_context_prints_it_and_comes_back(samples, tmp_path):
     """Such a law has no rates at c = 0, where nothing was fitted either."""
     pole = (2.0 - 0.5) / (2.0 + 0.5)
@@ -337,42 +156,6 @@ def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
     assert dense.coefficient_count == 6 * 2 * 2  # monomials, terms of the context, latents
     sparse = SINDy(degree=2, threshold=0.3, refine=False).fit_samples(samples)
     assert sparse.coefficient_count == int(sparse.support.sum()) < dense.coefficient_count
-
-
-@pytest.mark.parametrize(
-    ("contexts", "mean"),
-    [
-        ([[1.0], [2.0], [3.0], [4.0], [5.0]], False),  # each inner one has chosen
-        ([[1.0], [2.0], [3.0]], False),
-        ([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0], [2.0, 2.0]], True),  # three of four have
-        ([[k] for k in range(8)], True),
-    ],
-)
-def test_settings_are_confirmed_by_contexts_that_have_not_chosen_them(contexts, mean):
-    """One that none is left to confirm keeps its error."""
-    rng = np.random.default_rng(0)
-    times = torch.arange(41, dtype=torch.float64) * 0.1
-    context = torch.tensor(contexts, dtype=torch.float64)
-    speed = (
-        1
-        + 0.1 * context.sum(-1, keepdim=True)
-        + 0.05 * torch.tensor(rng.normal(size=(len(contexts), 1)))
-    )
-    phase = speed * times
-    z = torch.stack([phase.cos(), phase.sin()], -1)
-    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
-    samples = LatentSamples.first_order(z, rate, context, times=times)
-    judge, law = Judge.of_latents(samples), SINDy(degree=1, threshold=0.0)
-    errors = [
-        float(judge.errors(law._fit(train, 0), held).mean())
-        for train, _, held in (fold(samples, judge, 0.25, k) for k in range(4))
-    ]
-    candidate = Ranked(law, samples, None, 1.0, 0.0, 0.0)
-    further = len(folds(samples))
-    expected = 1.0
-    if mean:
-        expected = (1.0 + errors[further]) / 2
-    assert confirmed(candidate, judge, 0.25, 0).error == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-6])

@@ -4,11 +4,7 @@ import re
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
-from romkit.learning.coordinates import Chosen
-from romkit.learning.driven import with_period_that_helps
-from romkit.learning.manifolds import Model
 from scipy.integrate import solve_ivp
 
 import romkit
@@ -43,7 +39,7 @@ def driven(seed=0):
 def learned():
     # gain times push is a term of second degree in the parameters
     law = PolynomialLaw(degree=1, context_degree=2)
-    return romkit.learn(driven(), "gain", members=2, kinds=[law])
+    return romkit.learn(driven(), "gain", kinds=[law])
 
 
 def test_runs_with_other_inputs_are_no_individuals(learned):
@@ -60,13 +56,6 @@ def test_the_command_of_the_report_gives_the_inputs(learned, tmp_path, blank_pic
     forecast = eval(command, {"model": learned})
     truth = learned.test.state[0].sel(time=forecast.time)
     assert np.abs(forecast.state.values - truth.values).max() < 0.05
-
-
-def test_after_a_fit_to_all_runs_none_is_left_to_be_inside_of_bars(learned):
-    assert 0.5 < learned.bars.inside <= 1
-    final = learned.refitted(members=2)
-    assert np.isnan(final.bars.inside)
-    assert final.bars.width > 0
 
 
 @pytest.mark.parametrize("between", ["held", "linear"])
@@ -107,34 +96,9 @@ def shaken():
     return romkit.data.from_arrays(states, CLOCK, context={"rate": RATES})
 
 
-def poor(error):
-    """A choice whose law errs by so much on left-out runs."""
-    left_out = [(torch.tensor([1]), torch.tensor([error]))]
-    return Chosen(Model(None, None, None, left_out), [], shaken(), None)
-
-
-def test_a_period_that_runs_show_is_taken_where_its_law_errs_by_less():
-    choice, tried = with_period_that_helps(poor(0.5), None, 10.0, 0, [LINEAR])
-    assert tried.is_taken
-    assert tried.period == pytest.approx(3, rel=0.002)
-    assert choice.model.law.control_names == ("sin of the rhythm", "cos of the rhythm")
-    assert tried.error < 0.02
-
-
-@pytest.mark.parametrize(("error", "is_tried"), [(0.01, False), (0.1, True)])
-def test_a_law_that_errs_by_about_as_much_stays_without_a_period(error, is_tried, monkeypatch):
-    plain = poor(error)
-    monkeypatch.setattr("romkit.learning.driven.chosen", lambda *given: (poor(0.06).model, []))
-    choice, tried = with_period_that_helps(plain, None, 10.0, 0)
-    assert choice is plain
-    assert (tried is not None) == is_tried
-    if is_tried:
-        assert not tried.is_taken
-
-
 def test_forecasts_of_a_period_that_was_taken_are_those_of_one_given(tmp_path):
     runs = shaken()
-    model = romkit.learn(runs, "rate", members=0, kinds=[LINEAR])
+    model = romkit.learn(runs, "rate", kinds=[LINEAR])
     assert model.period == pytest.approx(3, rel=0.002)
     assert model.error < 0.02
     begin = 7  # of another phase of the drive
@@ -145,4 +109,4 @@ def test_forecasts_of_a_period_that_was_taken_are_those_of_one_given(tmp_path):
     assert np.abs(forecast.state.values - truth).max() < 0.05
     assert "period 3" in repr(model)
     model.save(tmp_path)
-    assert romkit.Learned.load(tmp_path).rhythm == model.rhythm
+    assert romkit.Learned.load(tmp_path).period == model.period

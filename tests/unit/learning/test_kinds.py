@@ -31,7 +31,7 @@ def decays(count=6):
     ],
 )
 def test_laws_are_of_the_kinds_asked_for(kinds, settings):
-    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    model = romkit.learn(decays(), kinds=kinds, latent_dim=2, seconds=5.0)
     assert isinstance(model.settings, settings)
     assert model.interpolated is None
     assert len(model.law.report) == len(kinds)
@@ -40,14 +40,14 @@ def test_laws_are_of_the_kinds_asked_for(kinds, settings):
 
 def test_settings_are_kept():
     kinds = [SINDy(degree=2, context_degree=1, threshold=0.001)]
-    model = romkit.learn(decays(), kinds=kinds, members=2, latent_dim=2, seconds=5.0)
+    model = romkit.learn(decays(), kinds=kinds, latent_dim=2, seconds=5.0)
     assert model.settings == kinds[0]
     assert model.bars is not None
 
 
 def test_a_model_of_a_kind_is_loaded_with_its_settings(tmp_path):
     kinds = [SINDy(degree=1, context_degree=1)]
-    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    model = romkit.learn(decays(), kinds=kinds, latent_dim=2, seconds=5.0)
     again = romkit.Learned.load(model.save(tmp_path / "saved"))
     assert repr(again.settings) == repr(model.settings)
     assert repr(again) == repr(model)
@@ -56,7 +56,7 @@ def test_a_model_of_a_kind_is_loaded_with_its_settings(tmp_path):
 @pytest.mark.parametrize("kinds", [["sundy"], [], "sindy dmd"])
 def test_unknown_kinds_are_refused(kinds):
     with pytest.raises(InputError) as caught:
-        romkit.learn(decays(), kinds=kinds, members=0)
+        romkit.learn(decays(), kinds=kinds)
     assert caught.value.argument == "kinds"
 
 
@@ -81,15 +81,13 @@ def test_the_command_line_takes_names(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     model = romkit.Learned.load("here")
     assert sorted(row["law"] for row in model.law.report) == ["dmd", "sindy"]
-    of_all = romkit.learn(decays(), kinds=["dmd", "sindy"], members=0, latent_dim=2).refitted(
-        members=0
-    )
+    of_all = romkit.learn(decays(), kinds=["dmd", "sindy"], latent_dim=2).refitted(members=0)
     assert torch.equal(model.law.coefficients, of_all.law.coefficients)
 
 
 def test_of_several_settings_of_one_kind_one_is_chosen():
     kinds = [romkit.laws.SINDy(degree=1), romkit.laws.SINDy(degree=3)]
-    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    model = romkit.learn(decays(), kinds=kinds, latent_dim=2, seconds=5.0)
     chosen = [row["chosen"] for row in model.law.report]
     assert len(chosen) == 2
     assert sum(chosen) == 1

@@ -3,20 +3,9 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
 import romkit
-from romkit.laws import SINDy
 from romkit.learning import words
-
-
-@pytest.mark.parametrize(("share", "is_said"), [(0.0, True), (0.01, False), (None, False)])
-def test_a_sparse_law_that_keeps_all_terms_says_so(share, is_said):
-    settings = SINDy(degree=3, share=share)
-    law = SimpleNamespace(report=[{"settings": settings, "chosen": True}])
-    train = romkit.data.from_arrays(np.zeros((2, 3, 1)), 1.0, context={"size": [1.0, 2.0]})
-    learned = SimpleNamespace(law=law, settings=settings, train=train)
-    assert ("no term" in words.law(learned)) == is_said
 
 
 def test_equations_of_many_coefficients_are_told_where_they_are(monkeypatch):
