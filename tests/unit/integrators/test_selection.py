@@ -1,7 +1,6 @@
 """Settings of a law chosen by rollouts of held-out trajectories; laws written in physical latents."""
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,61 +79,6 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
         of_pieces.append(float(torch.cat(errors).mean()))
     assert abs(whole[1] / whole[0] - 1) < 0.2
     assert of_pieces[1] / of_pieces[0] > 2.5
-
-
-def turning(samples):
-    """Eight circles, run through at eight speeds."""
-    times = torch.arange(samples, dtype=torch.float64) * 0.1
-    speed = torch.linspace(1.0, 1.1, 8, dtype=torch.float64)[:, None]
-    phase = speed * times
-    z = torch.stack([phase.cos(), phase.sin()], -1)
-    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
-    return LatentSamples.first_order(z, rate, speed, times=times)
-
-
-def factors_of_the_ranking(settings, samples):
-    candidates = [(each, samples) for each in settings]
-    ranking = ranked(candidates, Judge.of_latents(samples), 0.25, 0)
-    return [each.estimator.factor for each in ranking]
-
-
-class Searched(NamedTuple):
-    """Settings whose error, of a rotation, is known beforehand; with chains of neighbours."""
-
-    factor: float
-    quick = False
-
-    def is_last_resort(self, samples):
-        return False
-
-    def compared(self, samples, seed, near=None):
-        return Faster(self.factor).compared(samples, seed)
-
-    def neighbours(self, samples):
-        return [[Searched(1.02), Searched(1.01), Searched(1.03), Searched(1.0)], [Searched(1.05)]]
-
-
-@dataclass(frozen=True)
-class Held:
-    """Settings of a law that turns too fast, by factors of two folds that depend on the ridge."""
-
-    ridge: float
-    factors: tuple[tuple[float, tuple[float, float]], ...]
-    quick = True
-
-    def is_last_resort(self, samples):
-        return False
-
-    def compared(self, samples, seed, near=None):
-        # the first fold holds out the contexts of numbers 2 and 5, the second one 3 and 6
-        first = bool((samples.context == 1 + 0.1 * 3 / 7).any())
-        factor = dict(self.factors)[self.ridge][0 if first else 1]
-        return Faster(factor).compared(samples, seed)
-
-    def neighbours(self, samples):
-        if self.ridge:
-            return []
-        return [[replace(self, ridge=ridge) for ridge, _ in self.factors[1:]]]
 
 
 def test_a_law_in_the_inverse_of_the_context_prints_it_and_comes_back(samples, tmp_path):
