@@ -60,9 +60,9 @@ data = romkit.data.with_velocity(romkit.data.describe(measured, context=["epsilo
 held_out, train = data.isel(trajectory=[4]), data.drop_isel(trajectory=4)
 model = romkit.fit("polynomial-manifold", train, latent_dim=3)
 law = romkit.law(model, train)
-for tried in law.report:  # an error of nan: there was no time for this kind
+for tried in law.report:  # the best first
     print(
-        f"{tried['law']}: error {tried['error']:.2g} on held-out trajectories, {tried['seconds']:.0f} s"
+        f"{tried['settings']}: error {tried['error']:.2g} on left-out runs, {tried['seconds']:.1f} s"
     )
 
 # %%

@@ -32,9 +32,7 @@ print(*law.formulas(), sep="\n\n")
 # ---------------------------
 # Threshold and degree are best chosen by rollouts, along trajectories to which the law was not fitted.
 
-chosen = SINDy().fit(
-    ncae, data, select={"degree": (1, 3), "threshold": (0.003, 0.03)}, validation=0.3
-)
+chosen = SINDy().fit(ncae, data, select={"degree": (1, 3), "threshold": (0.003, 0.03)})
 print(chosen.source)
 
 # %%

@@ -29,7 +29,7 @@ SECONDS = 8
 
 
 class OwnData:
-    """Tab from files of runs to forecasts of held-out runs."""
+    """Tab from files of runs to forecasts of left-out runs."""
 
     def __init__(self):
         self.file = pn.widgets.FileInput(label="files of runs", accept=".nc,.csv", multiple=True)
@@ -79,7 +79,7 @@ class OwnData:
     def run_example(self) -> None:
         """Learn from the example."""
         with self.example.param.update(loading=True):
-            self._show(learn(example(), members=0, seconds=self.seconds.value))
+            self._show(learn(example(), seconds=self.seconds.value))
 
     def _names(self) -> list[str] | None:
         """Return names of the parameters, None where none was typed."""
@@ -104,8 +104,7 @@ def _learned(
         data = dataset_of_bytes(contents[0], "data")
     else:
         data = _joined(contents)
-    # an ensemble takes several times as long, and its bars are for forecasts that this tab has not
-    return learn(data, context, members=0, seconds=seconds)
+    return learn(data, context, seconds=seconds)
 
 
 def _table(content: bytes) -> pd.DataFrame:

@@ -267,7 +267,7 @@ VALID = {
     "dataset": "lorenz96 --F 3.15 --force",
     "info": "m.safetensors",
     "check": "data.nc",
-    "learn": "known.nc --members 0 --latent-dim 1 --kinds dmd --force",
+    "learn": "known.nc --latent-dim 1 --kinds dmd --force",
     "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
     "branches": "lorenz96 --F 0.5,0.6 --from rest.nc --points 2 --force",
     "infer": "m.safetensors seen.nc --training known.nc --noise 0.1 --force",

@@ -76,7 +76,7 @@ def learned_quickly(learn, source, *args, **more):
     source = source.isel({time: slice(None, None, every)})
     quick = {"latent_dim": 2, "seconds": 0.05}
     with linear_laws_only():
-        return learn(source, *args, **{"members": 2} | more | quick)
+        return learn(source, *args, **more | quick)
 
 
 @pytest.fixture
@@ -107,8 +107,6 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(
         romkit.plotting, "animate", lambda *args, **more: animate(*args, **more | {"frames": 2})
     )
-    refitted = romkit.Learned.refitted
-    monkeypatch.setattr(romkit.Learned, "refitted", lambda model: refitted(model, members=0))
     bootstrap = romkit.bootstrap
     monkeypatch.setattr(
         romkit, "bootstrap", lambda *args, **more: bootstrap(*args, **more | {"members": 2})

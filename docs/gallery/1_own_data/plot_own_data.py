@@ -1,8 +1,8 @@
 """Data without equations
 ======================
 
-A travelling pulse whose speed depends on a parameter. No equation is given: `romkit.learn` takes the runs, holds some of
-them out to judge itself, and forecasts the pulse at a speed that is in none of them, with bars.
+A travelling pulse whose speed depends on a parameter. No equation is given: `romkit.learn` takes the runs, leaves
+them out in turn to judge itself, and forecasts the pulse at a speed that is in none of them, with bars.
 """
 
 import numpy as np

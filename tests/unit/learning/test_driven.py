@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.laws import PolynomialLaw
+from romkit.learning.candidates import changes, of_coordinates
 from romkit.learning.individuals import spread_of_individuals
 
 TIME = np.linspace(0, 4, 81)
@@ -58,6 +59,11 @@ def test_the_command_of_the_report_gives_the_inputs(learned, tmp_path, blank_pic
     assert np.abs(forecast.state.values - truth.values).max() < 0.05
 
 
+def test_bars_hold_for_most_of_the_runs_that_are_left_out(learned):
+    assert 0.7 < learned.bars.inside <= 1
+    assert learned.bars.width > 0
+
+
 @pytest.mark.parametrize("between", ["held", "linear"])
 def test_inputs_are_said_to_be_held_or_lines(between):
     data = driven()
@@ -94,6 +100,28 @@ def shaken():
     z = (np.exp(pace * CLOCK) - np.exp(-rate * CLOCK)) / (rate + pace)
     states = np.stack([z.imag, z.real], axis=-1)
     return romkit.data.from_arrays(states, CLOCK, context={"rate": RATES})
+
+
+def decaying():
+    """Runs of ẋ = -rate x, which nothing drives."""
+    states = np.exp(-RATES[:, None, None] * CLOCK[:, None] * np.array([1.0, 2.0]))
+    return romkit.data.from_arrays(states, CLOCK, context={"rate": RATES})
+
+
+def test_a_period_that_runs_show_is_tried_and_no_other():
+    named = dict(changes(shaken()))
+    (name,) = [name for name in named if name.startswith("period")]
+    assert float(name.split()[1]) == pytest.approx(3, rel=0.002)
+    assert named[name](shaken()).input.values.tolist() == ["sin of the rhythm", "cos of the rhythm"]
+    assert not any(name.startswith("period") for name, _ in changes(decaying()))
+
+
+def test_the_rule_between_inputs_is_tried_where_nobody_stated_it():
+    data = driven()
+    assert changes(data) == of_coordinates(data)
+    del data.control.attrs["between"]
+    (rule,) = {name for name, _ in changes(data)} - {name for name, _ in of_coordinates(data)}
+    assert rule == "inputs linear between samples"
 
 
 def test_forecasts_of_a_period_that_was_taken_are_those_of_one_given(tmp_path):

@@ -85,7 +85,7 @@ EDITS = {
     ),
     "without checksums": lambda file: file.write_text('{"files": {}}'),
     "of other facts": edited(lambda content: content.pop("errors")),
-    "escape codes": edited(lambda content: content.update(without_bars="\x1b[2J")),
+    "escape codes": edited(lambda content: content.update(held_out="\x1b[2J")),
     "escape codes in a key": edited(lambda content: content["errors"].update({"\x1b[2J": [1.0]})),
     "files elsewhere": edited(lambda content: content["files"].update({"../a": ""})),
     "no text": lambda file: file.write_bytes(b"\xff\xfe"),
@@ -121,6 +121,7 @@ def test_a_save_that_is_cut_keeps_the_earlier_model(saved, tmp_path, monkeypatch
 def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, monkeypatch):
     model, _ = saved
     folder = model.save(tmp_path / "model")
+    without_bars = replace(model, seconds=1.5, calibration=None)
     (folder / "notes.txt").write_text("of the user")
     move = Path.replace
     moves = []
@@ -135,13 +136,13 @@ def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, mo
     with monkeypatch.context() as patch:
         count = np.inf
         patch.setattr(Path, "replace", killed)
-        model.save(tmp_path / "counted")
+        without_bars.save(tmp_path / "counted")
     count = len(moves) - 2
     moves.clear()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            replace(model, seconds=1.5, calibration=None).save(folder)
+            without_bars.save(folder)
     again = romkit.Learned.load(folder)
     assert (again.seconds, again.calibration) == (1.5, None)
     assert not list(folder.rglob("*.tmp"))
