@@ -43,7 +43,7 @@ INTERPOLATION = "interpolation"
 
 @validated
 def learn(
-    source: xr.Dataset | pd.DataFrame | FilePath | Sequence[FilePath],
+    source: xr.Dataset | pd.DataFrame | FilePath | Annotated[Sequence[FilePath], MinLen(1)],
     context: str | Sequence[str] | None = None,
     *,
     group: str | None = None,
@@ -213,7 +213,11 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
         InputError: rollouts of all laws are lost.
     """
     of_laws = [trial for trial in order if isinstance(trial.candidate, ModelCandidate)]
+    runs = [trial for trial in order if isinstance(trial.candidate, RunsCandidate)]
     best = fitted(of_laws, policy)
+    if best is None and runs and of_laws:
+        # a law that is lost stands beside interpolated runs, which forecast
+        return Chosen(runs[0], of_laws[0].candidate)
     if best is None:
         raise InputError(
             "source",
@@ -223,7 +227,7 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
         )
     _, candidate = best
     (trial,) = [trial for trial in of_laws if trial.candidate is candidate]
-    if isinstance(order[0].candidate, RunsCandidate):
+    if order[0] in runs:
         trial = order[0]
     return Chosen(trial, candidate)
 

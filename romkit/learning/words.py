@@ -41,7 +41,7 @@ NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 
 def printed(learned: Judged) -> str:
     """Return the model in a few lines: its kind, errors, bars, repeats and advice."""
-    kind = f"{coordinates(learned)}, {law(learned)}"
+    kind = law(learned)
     if learned.interpolated is not None:
         kind = f"{way_between(learned)}; of_law() has {kind}"
     lines = [
@@ -116,8 +116,10 @@ def equations(learned: Judged) -> list[str]:
 
 def law(learned: Judged) -> str:
     """Kind of the law, with its settings."""
-    (settings,) = [row["settings"] for row in learned.law.report if row["chosen"]]
-    text = shortened(str(settings))
+    rows = learned.law.report
+    if learned.interpolated is not None:
+        rows = [row for row in rows if row["law"] != "interpolation"]
+    text = shortened(next(row["settings"] for row in rows if row["chosen"] or row is rows[0]))
     names = context_names(learned.train)
     coordinates = dict(zip(names, coordinates_of(learned.train), strict=True))
     if {*coordinates.values()} - {PLAIN}:

@@ -28,6 +28,7 @@ from romkit.laws.shooting import POLISHED
 from romkit.laws.shorten import FitTo, shortened
 from romkit.laws.sources import ProjectionFamily
 from romkit.laws.useless import USEFUL, warn_if_useless
+from romkit.projections import Identity
 from romkit.select import Candidate, Policy, Trial, preferred, search
 
 KINDS = ("polynomial", "limit-cycle")
@@ -114,7 +115,9 @@ def law(
     samples, judge = candidate.space(ALL)
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
-    fit = short(fit, candidate, seconds)
+    if isinstance(projection, Identity):
+        # equations of physical quantities are read; those of latents are not
+        fit = short(fit, candidate, seconds)
     (trial,) = [trial for trial in order if trial.candidate is candidate]
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
