@@ -495,7 +495,7 @@ class Fit:
         return Stage(duration, len(runs.times) - 1, theta)
 
     def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
-        closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
+        closer = polished(self.structure, self.problem.runs, stage, trials)
         # without what holds coefficients where there are no data, a rollout may get lost there
         stays = self.problem.stays
         if stays(closer) or not stays(stage.theta):

@@ -749,20 +749,18 @@ def _fitted(
     )
 
 
-def polished(
-    structure: Structure, runs: Runs, stage: Stage, ridge: float = 0.0, trials: int = POLISHING
-) -> Tensor:
+def polished(structure: Structure, runs: Runs, stage: Stage, trials: int = POLISHING) -> Tensor:
     """Return coefficients that follow windows of the same length with steps whose own error is
     negligible.
 
     Coefficients that were fitted with long steps make up for the error of these, and are off in a
-    rollout whose steps are short. What holds coefficients elsewhere is left out, because it biases
+    rollout whose steps are short. What holds coefficients, a ridge too, is left out, since it biases
     them, and data that are followed this closely determine them: so there is a fit without it where
     steps were short enough, too.
     """
 
     def problem(resolution: float) -> Shots:
-        return shots(structure, runs, stage.theta, stage.length, Hold(ridge=ridge), resolution)
+        return shots(structure, runs, stage.theta, stage.length, Hold(), resolution)
 
     theta = stage.theta
     finer = [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]

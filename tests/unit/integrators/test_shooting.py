@@ -329,7 +329,7 @@ def test_a_context_that_moves_is_followed_to_its_exact_law():
     ramps = np.stack([0.5 + 0.1 * times, 1.5 - 0.1 * times, 0.8 + 0.05 * times])
     rate = lambda s, mu: van_der_pol(0.0, s, mu)  # noqa: E731
     states = driven(rate, times, ramps, np.tile([1.5, 0.5], (3, 1)), False)
-    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(
+    law = PolynomialLaw(degree=3, context_degree=1, ridge=0.0).fit_samples(
         samples_of(states, ramps[..., None], times, parameters=["mu"])
     )
     z = torch.tensor([[0.7, -0.4], [1.2, 0.9]]).double()
