@@ -15,7 +15,6 @@ from romkit.integrators.base import LearnedField
 from romkit.laws.folds import without
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
-from romkit.laws.shooting import POLISHED
 from romkit.select import Policy, Trial
 
 ALL = -1
@@ -134,8 +133,7 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     """Return mean errors (k,) of forecasts of runs over several judges; of a stack, over its
     problems.
     """
-    # steps so short that their error is none of the law's
-    errors = torch.stack([judge.errors(law, rows, POLISHED) for judge in judges])
+    errors = torch.stack([judge.errors(law, rows, judge.finest) for judge in judges])
     return errors.flatten(0, -2).nanmean(0).numpy()
 
 

@@ -13,7 +13,7 @@ from romkit.data.controls import course, interpolated
 from romkit.integrators.base import LearnedField
 from romkit.laws.equations import Equation
 from romkit.laws.samples import LatentSamples, trajectory_times
-from romkit.laws.shooting import FINE, NUDGE, RESOLUTION
+from romkit.laws.shooting import FINE, NUDGE, POLISHED, RESOLUTION, SHORTEST
 from romkit.laws.trajectories import (
     LONGER,
     OUTSIDE,
@@ -101,6 +101,16 @@ class Judge:
             return [self]
         starts = tensors.evenly(latest + 1, PIECES).tolist()
         return [self.between(start, start + length + 1) for start in starts]
+
+    @property
+    def finest(self) -> float:
+        """Steps in a time scale by which laws are compared: shorter ones where samples are so far
+        apart that a time scale is that of the samples, and not of the motion.
+        """
+        times = self.samples.times
+        tau = time_scale(self._latents.flatten(0, -3), times)
+        is_coarse = float(times.diff().median()) > SHORTEST * tau
+        return POLISHED if is_coarse else FINE
 
     def errors(self, law: LearnedField, rows: Tensor, resolution: float = FINE) -> Tensor:
         """Return errors (..., k) of forecasts of runs (k,): root mean square over components, mean

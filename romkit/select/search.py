@@ -211,10 +211,11 @@ def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> Non
 
 
 def _is_behind(trial: Trial, best: Trial, policy: Policy) -> bool:
-    """Tell whether a trial errs by far more than the best one on the folds that both have."""
+    """Tell whether a trial is worse than the best one on the folds that it was tried on."""
     number = len(trial.errors)
     if number == 0:
         return False
     horizon = horizon_of([best], policy)
     of_best = Trial(best.candidate, best.errors[:number])
-    return trial.error(policy, horizon) > policy.race * of_best.error(policy, horizon)
+    least = of_best.logarithms(policy, horizon)
+    return not policy.is_as_good(trial.logarithms(policy, horizon), least)
