@@ -168,7 +168,8 @@ class Judge:
         starts = self._starts(rows)
         if displaced:
             starts = starts.with_displaced(self._along_time(self.samples.inputs))
-        reached = self._rolled(law, starts, times, FINE)
+        resolution = self.finest if self.finest > FINE else RESOLUTION
+        reached = self._rolled(law, starts, times, resolution)
         relative = (reached - mean) / farthest
         away = relative.abs().amax((-2, -1)).nan_to_num(torch.inf)
         begun = starts.state.isfinite().all(-1)
@@ -212,7 +213,6 @@ class Judge:
             context = Forcing(filled(starts.context), filled(starts.drift), held)
         elif longer > 1:
             times = _repeated(times, longer)
-            resolution = RESOLUTION
         if isinstance(law, Equation) and law.coefficients.ndim == 2:
             return equation_rollout(law, starts.state, context, times, tau, resolution)
         if starts.moves:

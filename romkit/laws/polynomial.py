@@ -380,7 +380,8 @@ class Fit:
         """Return coefficients after the windows with which whole trajectories are followed best;
         from those of a law of most of the samples windows of some time scales can begin.
         """
-        if near is None:
+        # where samples are coarse, all windows are long, and only the path to them tells minima apart
+        if near is None or is_coarse(self.problem.runs):
             refined = self._stages(self.zero, SHORTEST)
         else:
             refined = self._stages(near, ROUGH)

@@ -129,7 +129,7 @@ def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> Learned
     """Drop the terms that left-out runs do not ask for of an equation of few variables; laws of
     others, and of other kinds, stay as they are.
     """
-    samples, _ = candidate.space(ALL)
+    samples, judge = candidate.space(ALL)
     is_equation = isinstance(law, Equation) and law.coefficients.ndim == 2
     if not is_equation or len(law.basis.variables) > READABLE:
         return law
@@ -140,7 +140,14 @@ def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> Learned
         errors = [fold.judge.errors(fit(fold.train), fold.held, POLISHED) for fold in folds]
         return torch.cat(errors)
 
-    return shortened(law, samples, left_out, seconds=seconds)
+    shorter = shortened(law, samples, left_out, seconds=seconds)
+    # it has to follow the runs that it was fitted to as well
+    policy = Policy()
+    rows = torch.arange(len(judge.states))
+    before, after = (judge.errors(each, rows, POLISHED).numpy() for each in (law, shorter))
+    if policy.is_as_good(policy.logarithms(after), policy.logarithms(before)):
+        return shorter
+    return law
 
 
 def settings_of(kind: str | Estimator) -> Estimator:
