@@ -1,7 +1,6 @@
-"""Ensembles of laws: of runs that are drawn again, and centred ones that miss a context each."""
+"""Ensembles of laws of runs that are drawn again."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,7 +16,6 @@ from romkit.core.errors import (
     InputError,
 )
 from romkit.core.parallel import Pool, cut, mapped
-from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import check_states
 from romkit.integrators import LearnedField
@@ -89,40 +87,6 @@ def bootstrap(
     if usable.sum() < 2:
         return ensemble
     return ensemble.calibrated(data.isel(trajectory=usable), members=unseen[:, usable])
-
-
-def centred_ensemble(
-    projection: Projection,
-    settings: Estimator,
-    law: LearnedField,
-    data: xr.Dataset,
-    draws: Sequence[Array],
-    seed: int,
-    parts: int = 0,
-) -> Ensemble:
-    """Return a law with laws of some trajectories around it, whose intervals are not calibrated
-    yet.
-
-    Args:
-        projection: a single one.
-        settings: of the laws.
-        law: fitted to all trajectories, the middle of the intervals.
-        data: that the laws are fitted to.
-        draws: numbers of the trajectories of each further law.
-        seed: of the fits.
-        parts: as of `Ensemble`.
-    """
-    start = law if isinstance(settings, PolynomialLaw) else None
-    samples = settings.samples(projection, data)
-    # how the law was chosen is no part of a stack
-    laws = [replace(law, report=())]
-    for draw in track(draws, "laws for bars"):
-        resampled = _resampled(samples, torch.from_numpy(draw))
-        fitted = _one_fitted(settings, start, resampled, seed)
-        # all runs say where forecasts are near what was seen
-        laws.append(replace(fitted, report=(), domain=law.domain))
-    copies = stack([projection] * len(laws))
-    return Ensemble(copies, stacked(laws), centred=True, parts=parts)
 
 
 def _resampled_laws(

@@ -23,7 +23,6 @@ from romkit.core.errors import (
     warn,
 )
 from romkit.core.files import atomic_folder, expanded, read_list, write_list
-from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.data.schema import with_trajectories
@@ -32,7 +31,6 @@ from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.follow import follow
 from romkit.verbs.forecast import forecast
-from romkit.verbs.missed import Judged, Runs, calibration_of, joined
 from romkit.verbs.storage import load, save
 
 UNLIKE = 2.0
@@ -61,12 +59,6 @@ class Ensemble:
         law: a stack of as many laws, as their fit on that stack gives it.
         calibration: what validation says about errors; without it, intervals are those of a normal
             distribution with the spread of the members, which are too narrow as a rule.
-        centred: whether the first member was fitted to all trajectories. Its forecast is then the
-            middle of the interval, and the others spread around it; by default the middle is the
-            mean of all.
-        parts: number of parts of the data of which each other member misses one. Where it is given,
-            their spread is the standard error of the jackknife, √(parts - 1) times their distance
-            from the middle (Efron, Stein 1981).
 
     Raises:
         InputError: a single projection, or another number of laws.
@@ -85,7 +77,6 @@ class Ensemble:
     projection: Projection
     law: LearnedField
     calibration: Calibration | None = None
-    centred: bool = False
     parts: Natural = 0
 
     def __post_init__(self):
@@ -177,51 +168,7 @@ class Ensemble:
         deviation = run["state_std"].values.astype("float64")
         spread = run["spread"].values
         times = run["time"].values
-        calibration = Calibration.of(times, error, spread, deviation, typical=self.centred)
-        return replace(self, calibration=calibration)
-
-    def calibrated_by_missed(
-        self,
-        data: xr.Dataset,
-        unseen: Array,
-        least: Array | None = None,
-        lacking: Array | None = None,
-    ) -> "Ensemble":
-        """Calibrate the intervals of a law with members around it; returns a new ensemble.
-
-        Runs with a lost forecast are left out, and counted: intervals are those of forecasts that are
-        not lost.
-
-        Args:
-            data: runs that the law has learned from, and others.
-            unseen: (members, runs) true where the law, or a member, has not seen a run.
-            least: (R,) sizes that errors have at least, those of models whose projection has not
-                seen a run either [deviations]; infinite where these are lost.
-            lacking: (R,) sizes of the further errors of such projections [deviations].
-
-        Raises:
-            InputError: fewer than two finite forecasts of runs that their law has not seen.
-        """
-        contexts = self._contexts(data)
-        width = divisor(np.ptp(contexts, axis=0))
-        runs = Runs(contexts / width, unseen)
-        truth = trajectories(data, "state").numpy()
-        several = []
-        for rows in self._parts_of(data):
-            of_rows = Runs(runs.contexts[rows], unseen[:, rows])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DivergenceWarning)
-                run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law)
-            states = run["state"].transpose("seed", *DIMS).values
-            std = run["state_std"].values.astype("float64")
-            several.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
-        times = data["time"].values.astype(float)
-        judged = joined(several)
-        if lacking is not None:
-            judged = judged.with_errors_of_manifolds(lacking, runs)
-        if least is not None:
-            judged = judged.with_sizes(least, runs)
-        calibration = calibration_of(judged, runs, width, std, times)
+        calibration = Calibration.of(times, error, spread, deviation)
         return replace(self, calibration=calibration)
 
     @validated
@@ -264,7 +211,7 @@ class Ensemble:
             save(self.law, staged / LAW)
             if self.calibration is not None:
                 save_dataset(self.calibration.to_dataset(), staged / CALIBRATION)
-            write_list(staged / CHECKSUMS, {"centred": self.centred, "parts": self.parts})
+            write_list(staged / CHECKSUMS, {})
         return folder
 
     @classmethod
@@ -283,8 +230,8 @@ class Ensemble:
         if CALIBRATION in facts["files"]:
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         try:
-            return cls(projection, law, calibration, facts["centred"], facts["parts"])
-        except (InputError, KeyError) as error:
+            return cls(projection, law, calibration)
+        except InputError as error:
             raise FileError(
                 folder, problem=f"holds no ensemble ({error})", fix="give a folder by save"
             ) from error
@@ -311,29 +258,17 @@ class Ensemble:
         at_once = max(1, NUMBERS // of_a_trajectory)
         return [slice(begin, begin + at_once) for begin in range(0, number, at_once)]
 
-    @property
-    def _factor_of_spread(self) -> float:
-        """Factor on the distance of members from the middle."""
-        if self.parts == 0:
-            return 1.0
-        return math.sqrt(self.parts - 1)
-
     def _over_members(self, run: xr.Dataset, members: Array | None) -> xr.Dataset:
-        """Middle and spread of the finite ones of some members (B, C), all by default."""
+        """Mean and spread of the finite ones of some members (B, C), all by default."""
         state = run["state"].transpose("seed", *DIMS)
         every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
         values = every
         if members is not None:
             values = _only(every, members)
-        if self.centred:
-            middle, distance = _around_the_first(values)
-            spread = self._factor_of_spread * distance
-            named = f"law of all trajectories; {len(values) - 1} others spread around it"
-        else:
-            # a spread needs two members
-            middle = values.mean(0)
-            spread = values.std(0, ddof=1)
-            named = f"mean of {len(values)} members"
+        middle = values.mean(0)
+        # it needs two members
+        spread = values.std(0, ddof=1)
+        named = f"mean of {len(values)} members"
         units = state.attrs.get("units", "1")
         of_members = [name for name, values in run.data_vars.items() if "seed" in values.dims]
         band = run.drop_vars(of_members)
@@ -427,19 +362,6 @@ def _only(values: np.ma.MaskedArray, members: Array) -> np.ma.MaskedArray:
     """Return values (B, C, T, n) of some members (B, C) of each trajectory; others are masked."""
     unused = np.broadcast_to(~members[:, :, None, None], values.shape)
     return np.ma.masked_where(unused, values)
-
-
-def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.ma.MaskedArray]:
-    """Return the first of members (B, ...), and the distance of the others from it; their mean
-    where the first one is lost.
-    """
-    centre = values[0]
-    resampled = values[1:]
-    lost = np.ma.getmaskarray(centre)
-    middle = np.ma.where(lost, resampled.mean(0), centre)
-    distance = resampled - middle
-    mean_square = np.square(distance).mean(0)
-    return middle, np.ma.sqrt(mean_square)
 
 
 T = TypeVar("T")

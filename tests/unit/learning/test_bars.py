@@ -1,69 +1,50 @@
-"""Errors that widths rest on: a member that knows a run is not judged by it as by an unseen one."""
+"""Errors that widths rest on: those of models that have not seen a run, in their size at a context."""
 
 import warnings
 
 import numpy as np
 import pytest
 
+import romkit
+from romkit.data.context import contexts_of
+from romkit.learning.bars import calibrated as calibrated_by_folds
+from romkit.learning.contexts import scaled
+from romkit.learning.errors import Forecasts
+from romkit.learning.leftout import Fitted, LeftOut
+from romkit.learning.scale import deviations
+from romkit.numerics import folds
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import _warn_of_excess
-from romkit.verbs.missed import CHANCE, Judged, Runs, _understated, calibration_of
+from romkit.verbs.sizes import gaps
 
-BY_MEMBERS = np.array([False, False, True, True, True])
-
-
-def sizes(of_law, of_members):
-    """Sizes (V,) of errors of the law and of members."""
-    return np.where(BY_MEMBERS, of_members, of_law)
-
-
-@pytest.mark.parametrize("ratio", [1.6, 4.0, 1000.0])
-def test_errors_of_members_that_know_are_raised_to_those_of_the_law(ratio):
-    assert _understated(sizes(ratio, 1.0), BY_MEMBERS) == pytest.approx(ratio)
-
-
-@pytest.mark.parametrize("ratio", [0.1, 1.0, 0.99 * CHANCE])
-def test_differences_by_chance_and_worse_members_raise_nothing(ratio):
-    assert _understated(sizes(ratio, 1.0), BY_MEMBERS) == 1.0
-
-
-@pytest.mark.parametrize("usable", [BY_MEMBERS, ~BY_MEMBERS])
-def test_without_forecasts_of_either_nothing_is_raised(usable):
-    assert _understated(sizes(5.0, 1.0)[usable], BY_MEMBERS[usable]) == 1.0
-
-
-NUMBER, HELD_OUT, MISSED = 10, [3, 6], [2, 4, 8]
+NUMBER = 10
 CONTEXTS = np.linspace(0, 1, NUMBER)[:, None]
-WIDTH, STD = np.ones(1), np.array([1.0, 100.0, 1e-3])
+SHAPE = (NUMBER, 60, 3)
 
 
-def who_has_not_seen():
-    unseen = np.zeros((1 + len(MISSED), NUMBER), dtype=bool)
-    unseen[:, HELD_OUT] = True
-    for member, run in enumerate(MISSED, start=1):
-        unseen[member, run] = True
-    return unseen
-
-
-def runs_of(size, seed, unseen_by=1.0, members=0.0):
-    """Forecasts whose errors at context c are normal, of size(c), larger by a factor where the law has
-    not seen a run; members apart by a share of the size.
+def of_folds(size, seed, unseen_by=1.0):
+    """Calibration by left-out runs whose errors at context c are normal, of size(c), larger by a factor
+    than those of runs that the model has learned from.
     """
     draw = np.random.default_rng(seed)
-    unseen = who_has_not_seen()
-    factor = np.where(unseen, unseen_by, 1.0)[..., None, None]
-    of_context = size(CONTEXTS[:, 0])[:, None, None]
-    errors = factor * of_context * draw.normal(size=(NUMBER, 60, 3)) * STD
-    truth = np.zeros((NUMBER, 60, 3))
-    apart = members * of_context * STD * draw.normal(size=(len(unseen), NUMBER, 60, 3))
-    apart[0] = 0.0
-    runs = Runs(CONTEXTS, unseen)
-    return truth, errors + apart, runs
-
-
-def calibrated_runs(truth, states, runs, parts=8):
-    judged = Judged.of(truth, states, STD, runs, parts)
-    return calibration_of(judged, runs, WIDTH, STD, np.linspace(0, 1, 60))
+    states = draw.normal(size=SHAPE)
+    data = romkit.data.from_arrays(states, np.linspace(0, 1, 60), context={"c": CONTEXTS[:, 0]})
+    std = deviations(data)
+    contexts = scaled(contexts_of(data), data)
+    of_context = size(CONTEXTS[:, 0])
+    several = folds(CONTEXTS, 5)
+    rows = np.concatenate(several)
+    errors = (
+        unseen_by * of_context[rows, None, None] * std * draw.normal(size=(len(rows), *SHAPE[1:]))
+    )
+    forecasts = Forecasts({"forecast": states[rows] - errors}, states[rows], std, std)
+    widths = []
+    for fold in several:
+        kept = np.setdiff1d(np.arange(NUMBER), fold)
+        widths.append(gaps(contexts[kept], contexts[fold]))
+    missed = LeftOut(None, None, forecasts, of_context[rows], np.concatenate(widths))
+    calibration, inside = calibrated_by_folds(Fitted(None, None, of_context), missed, data)
+    return calibration, inside, std
 
 
 @pytest.mark.parametrize("decades", [0.0, 1.0, -3.0])
@@ -75,49 +56,56 @@ def test_bars_hold_at_both_ends_of_errors_over_decades(decades):
 
     draw = np.random.default_rng(1)
     wanted = np.array([0.05, 0.5, 0.95])
-    shares = []
+    shares, of_runs = [], []
     for seed in range(20):
-        calibration = calibrated_runs(*runs_of(size, seed))
-        scale = calibration.scale(calibration.lead, np.zeros((3, 60, 3)), wanted[:, None])
-        errors = size(wanted)[:, None, None] * STD * draw.normal(size=(3, 60, 3))
+        calibration, inside, std = of_folds(size, seed)
+        scale = calibration.scale(calibration.lead, np.zeros((3, *SHAPE[1:])), wanted[:, None])
+        errors = size(wanted)[:, None, None] * std * draw.normal(size=(3, *SHAPE[1:]))
         shares.append((np.abs(errors) <= calibration.factor(0.9) * scale).mean((1, 2)))
+        of_runs.append(inside)
     assert (np.mean(shares, 0) >= 0.8).all()
     assert (np.mean(shares, 0) <= 0.97).all()
+    assert np.mean(of_runs) == pytest.approx(0.9, abs=0.03)
 
 
 def test_gaps_that_missed_runs_leave_widen_no_bars_beside_runs():
     """Errors in gaps that missed runs leave are ten times as large; beside runs they are theirs."""
-    calibration = calibrated_runs(*runs_of(np.ones_like, 0, unseen_by=10.0))
+    calibration, _, _ = of_folds(np.ones_like, 0, unseen_by=10.0)
     beside = calibration.sizes.at(CONTEXTS[:1])
     assert beside == pytest.approx(1.0, rel=0.2)
     middle = calibration.sizes.at((CONTEXTS[4:5] + CONTEXTS[5:6]) / 2)
     assert beside < middle < 10.0
 
 
-@pytest.mark.parametrize("parts", [0, 8])
-def test_the_distance_of_a_member_from_what_it_misses_is_part_of_its_spread_once(parts):
-    truth, states, runs = runs_of(np.ones_like, 0)
-    states[1, MISSED[0]] += 50 * STD
-    judged = Judged.of(truth, states, STD, runs, parts)
-    (own,) = {0: np.sqrt([1 / 3]), 8: np.sqrt([7 / 8])}[parts]
-    assert judged.own[MISSED[0]] == pytest.approx(50 * own, rel=0.2)
-    assert not judged.own[HELD_OUT].any()
-    assert not judged.spread[MISSED[0]].any()
+def lost(missed, run):
+    """The same with a forecast that is lost."""
+    states = missed.forecasts.states["forecast"].copy()
+    states[run, 30:] = np.nan
+    return missed._replace(forecasts=missed.forecasts._replace(states={"forecast": states}))
 
 
-def test_lost_forecasts_are_counted_and_left_out():
-    truth, states, runs = runs_of(np.ones_like, 0)
-    states[1, MISSED[0]] = np.nan
-    calibration = calibrated_runs(truth, states, runs)
-    assert calibration.lost == 1
-    assert calibration.trajectories == len(HELD_OUT + MISSED) - 1
+@pytest.mark.parametrize("number", [3, 1])
+def test_lost_forecasts_are_counted_and_left_out(number):
+    draw = np.random.default_rng(0)
+    states = draw.normal(size=(5, 60, 3))
+    data = romkit.data.from_arrays(states, np.linspace(0, 1, 60), context={"c": np.arange(5.0)})
+    std, rows = deviations(data), np.arange(1, 4)
+    forecasts = Forecasts({"forecast": states[rows] + 0.1}, states[rows], std, std)
+    missed = LeftOut(None, None, forecasts, np.full(3, 0.1), np.ones(3))
+    for run in range(3 - number, 3):
+        missed = lost(missed, run)
+    calibration, _ = calibrated_by_folds(Fitted(None, None, np.full(5, 0.1)), missed, data)
+    if number == 3:
+        assert calibration is None
+        return
+    assert (calibration.lost, calibration.trajectories) == (1, 2)
     assert np.isfinite(calibration.quantiles).all()
 
 
 def test_a_calibration_of_a_file_has_its_sizes():
-    calibration = calibrated_runs(*runs_of(lambda c: 1 + c, 0, members=0.1))
+    calibration, _, _ = of_folds(lambda c: 1 + c, 0)
     again = Calibration.from_dataset(calibration.to_dataset())
-    spread = np.full((NUMBER, 60, 3), 0.1) * STD
+    spread = np.zeros(SHAPE)
     scales = [each.scale(calibration.lead, spread, CONTEXTS) for each in (calibration, again)]
     assert np.array_equal(*scales)
 
