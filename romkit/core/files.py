@@ -167,9 +167,12 @@ def settle(folder: Path) -> None:
     if not whole.is_dir():
         return
     try:
-        new = _files_below(whole)
-        for name in _listed(folder) - _listed(whole) - set(new):
-            (folder / name).unlink(missing_ok=True)
+        # lists last: until they are moved, they tell which files of the earlier save to remove
+        new = sorted(_files_below(whole), key=lambda name: name.endswith(".json"))
+        listed = _listed(whole)
+        if listed:
+            for name in _listed(folder) - listed - set(new):
+                (folder / name).unlink(missing_ok=True)
         for name in new:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (whole / name).replace(folder / name)

@@ -11,7 +11,16 @@ import pytest
 import torch
 
 from romkit.core.errors import FileError
-from romkit.core.files import atomic, existing, read, reason, write
+from romkit.core.files import (
+    atomic,
+    atomic_folder,
+    existing,
+    read,
+    read_list,
+    reason,
+    write,
+    write_list,
+)
 
 
 def test_writes_and_replaces(tmp_path):
@@ -152,3 +161,37 @@ def test_tensors_that_share_memory_are_each_written(tmp_path):
     _, stored = read(path)
     assert stored.keys() == tensors.keys()
     assert all(torch.equal(stored[name], value) for name, value in tensors.items())
+
+
+def saved_into(folder, names, version):
+    with atomic_folder(folder) as staged:
+        for name in names:
+            (staged / name).write_text(version + name)
+        write_list(staged / "list.json", {"version": version})
+
+
+@pytest.mark.parametrize("moves", range(1, 6))
+def test_a_save_that_is_killed_at_any_move_is_the_earlier_or_the_new_one(
+    tmp_path, monkeypatch, moves
+):
+    """A move of the list into the stage, one that completes the save, and one of each file."""
+    folder = tmp_path / "model"
+    saved_into(folder, ["a", "b", "z"], "1")
+    (folder / "notes").write_text("of the user")
+    move, made = Path.replace, []
+
+    def killed(file, target):
+        made.append(target)
+        if len(made) > moves:
+            raise KeyboardInterrupt
+        return move(file, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            saved_into(folder, ["a", "c", "z"], "2")
+    version = read_list(folder / "list.json")["version"]
+    assert version == ("1" if moves == 1 else "2")
+    names = {"1": "abz", "2": "acz"}[version]
+    assert {file.name for file in folder.iterdir()} == {*names, "list.json", "notes"}
+    assert all((folder / name).read_text() == version + name for name in names)
