@@ -15,7 +15,7 @@ from romkit.data.coordinates import ATTRIBUTE, COORDINATES, PLAIN, are_worth_a_t
 from romkit.laws import Estimator
 from romkit.laws.choice import LawCandidate, Space
 from romkit.learning.interpolation import Interpolation
-from romkit.learning.rhythm import rhythm, with_rhythm
+from romkit.learning.rhythm import driving_period, with_rhythm
 from romkit.learning.spaces import Spaces
 from romkit.learning.weights import RIDGES, Regression
 from romkit.verbs.law import settings_of
@@ -149,7 +149,7 @@ def changes(data: xr.Dataset):
             rule = LINEAR if inputs_held(data) else HELD
             several.append((f"inputs {rule} between samples", partial(with_rule, rule=rule)))
         return several
-    period = rhythm(data)
+    period = driving_period(data)
     if period is not None:
         several.append((f"period {period:.6g}", partial(with_rhythm, period=period)))
     return several

@@ -27,8 +27,16 @@ OFF = 0.1
 HARMONICS = 5
 """Waves of a drive, at most, of which the strongest may be the one that runs show."""
 
-KNOWN = 0.02
-"""Error of a law [deviations] up to which nothing from outside moves the runs."""
+TURNS = np.linspace(-0.3, 0.3, 61)
+"""Turns over the whole time by which a period is sought beside the one that the runs show: what fades
+since the start moves the peak of a spectrum.
+"""
+
+CLEARLY = 0.5
+"""Share of what is left of the steps up to which another period is taken than the one that shows."""
+
+DIRECTIONS = 6
+"""Main directions of the states, at most, of which steps are looked at."""
 
 MOST_SAMPLES = 10**6
 """Intervals between samples, at most, that a forecast may last, and begin away from the first one."""
@@ -56,6 +64,48 @@ def rhythm(data: xr.Dataset) -> float | None:
     residuals = [_residual(times - times[0], course, frequency) for frequency in frequencies]
     best = int(np.argmin(residuals))
     return float(1 / frequencies[best])
+
+
+def driving_period(data: xr.Dataset) -> float | None:
+    """Return period of what may drive all runs: near the one with which they swing in step, that with
+    whose sine and cosine linear maps leave the least of their steps; None where they do not.
+
+    States of a linear law with such a drive have such maps exactly.
+    """
+    shown = rhythm(data)
+    if shown is None:
+        return None
+    times = data["time"].values.astype(float)
+    runs = _main_directions(_swings(data["state"].values))  # (C, T, m)
+    # beside the coefficients of a run there are as many samples, at least
+    if len(times) <= 2 * (runs.shape[-1] + 3):
+        return shown
+    periods = 1 / (1 / shown + TURNS / (times[-1] - times[0]))
+    remainders = [_remainder_of_steps(times - times[0], runs, period) for period in periods]
+    best = int(np.argmin(remainders))
+    # states that also follow from themselves say nothing of what drives them
+    if remainders[best] > CLEARLY * remainders[len(TURNS) // 2]:
+        return shown
+    return float(periods[best])
+
+
+def _main_directions(swings: Array) -> Array:
+    """Return coordinates (C, T, m) of states along their main directions."""
+    C, T, n = swings.shape
+    _, _, directions = np.linalg.svd(swings.reshape(C * T, n), full_matrices=False)
+    return swings @ directions[:DIRECTIONS].T
+
+
+def _remainder_of_steps(times: Array, runs: Array, period: float) -> float:
+    """Return share of the steps of runs (C, T, m) that maps of each leave, by least squares."""
+    inputs = waves(times[:-1], period)
+    remainder = 0.0
+    for run in runs:
+        terms = np.concatenate([np.ones((len(inputs), 1)), run[:-1], inputs], axis=-1)
+        steps = np.diff(run, axis=0)
+        coefficients = np.linalg.lstsq(terms, steps, rcond=None)[0]
+        remainder += np.square(steps - terms @ coefficients).sum() / divisor(np.square(steps).sum())
+    return remainder
 
 
 def _swings(states: Array) -> Array:
