@@ -70,7 +70,10 @@ def law(request, trained, lorenz_data):
 
 def test_all_dynamics_are_here():
     exported = {
-        kind for kind in map(integrators.__dict__.get, integrators.__all__) if inspect.isclass(kind)
+        kind
+        for room in (integrators, laws)
+        for kind in map(room.__dict__.get, room.__all__)
+        if inspect.isclass(kind)
     }
     concrete = {
         kind

@@ -121,8 +121,9 @@ def test_the_rule_between_inputs_is_tried_where_nobody_stated_it():
     plain = {name for name, _ in of_coordinates(data)}
     assert {name for name, _ in changes(data)} == plain
     del data.control.attrs["between"]
+    # pushes that bend at each sample look like lines
     (rule,) = {name for name, _ in changes(data)} - plain
-    assert rule == "inputs linear between samples"
+    assert rule == "inputs held between samples"
 
 
 def test_forecasts_of_a_period_that_was_taken_are_those_of_one_given(tmp_path):
