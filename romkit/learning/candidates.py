@@ -1,6 +1,6 @@
 """Candidates of `romkit.learn`: manifolds with laws of their latents, and interpolated runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,7 @@ from romkit.laws import Estimator
 from romkit.laws.choice import LawCandidate, Space
 from romkit.learning.interpolation import Interpolation
 from romkit.learning.rhythm import driving_period, with_rhythm
-from romkit.learning.spaces import Spaces
+from romkit.learning.spaces import Change, Spaces
 from romkit.learning.weights import RIDGES, Regression
 from romkit.verbs.law import settings_of
 
@@ -104,26 +104,32 @@ def rungs(
 ) -> "Iterator[list[ModelCandidate]]":
     """List manifolds with laws by the number of latents; a small complete state first."""
     n = spaces.data.sizes["component"]
-    ladder = [m for m in LADDER if m < n]
-    if n <= SPARSE:
-        # equations of physical quantities have few terms
-        ladder = [0, *ladder]
-    elif n <= COMPLETE:
-        ladder = [*ladder, 0]
-    if latent_dim is not None:
-        ladder = [latent_dim if latent_dim < n or n > COMPLETE else 0]
-    for latents in ladder:
+    for latents in _ladder(n, latent_dim):
         of_laws = kinds
         if kinds is None:
-            of_laws = KINDS
-            if latents == 0 and n <= SPARSE:
-                of_laws = "polynomial", "sindy", "limit-cycle"
+            # equations of physical quantities have few terms
+            of_laws = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
         yield _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
 
 
-def _of_latents(spaces, latents, kinds, seconds, seed) -> list[ModelCandidate]:
+def _ladder(components: int, latent_dim: int | None) -> list[int]:
+    """List numbers of latents, 0 for the complete state: first where it is small, else last."""
+    if latent_dim is not None:
+        is_complete = latent_dim == components <= COMPLETE
+        return [0 if is_complete else latent_dim]
+    fewer = [latents for latents in LADDER if latents < components]
+    if components <= SPARSE:
+        return [0, *fewer]
+    if components <= COMPLETE:
+        return [*fewer, 0]
+    return fewer
+
+
+def _of_latents(
+    spaces: Spaces, latents: int, kinds: Iterable[Estimator], seconds: float, seed: int
+) -> list[ModelCandidate]:
     """List laws of so many latents; none where the runs do not have so many directions."""
-    candidates = []
+    candidates: list[ModelCandidate] = []
     for kind in kinds:
         try:
             samples, _ = spaces.space(kind, latents, 0)
@@ -141,7 +147,7 @@ def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     return [RunsCandidate(spaces, way) for way in ways]
 
 
-def changes(data: xr.Dataset):
+def changes(data: xr.Dataset) -> list[tuple[str, Change]]:
     """List changes to data, with their names, that may make laws simpler."""
     several = of_coordinates(data)
     if "control" in data:
@@ -155,9 +161,9 @@ def changes(data: xr.Dataset):
     return several
 
 
-def of_coordinates(data: xr.Dataset):
+def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
     """List coordinates 1/c and log c of each parameter whose range is wide enough to tell."""
-    several = []
+    several: list[tuple[str, Change]] = []
     lowest, highest = context_ranges(data)
     for parameter, low, high in zip(context_names(data), lowest, highest, strict=True):
         is_open = ATTRIBUTE not in data[parameter].attrs

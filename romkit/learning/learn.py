@@ -213,23 +213,21 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
         InputError: rollouts of all laws are lost.
     """
     of_laws = [trial for trial in order if isinstance(trial.candidate, ModelCandidate)]
-    runs = [trial for trial in order if isinstance(trial.candidate, RunsCandidate)]
+    of_runs = [trial for trial in order if isinstance(trial.candidate, RunsCandidate)]
     best = fitted(of_laws, policy)
-    if best is None and runs and of_laws:
+    if best is not None:
+        _, model = best
+        (trial,) = [trial for trial in of_laws if trial.candidate is model]
+        return Chosen(order[0] if order[0] in of_runs else trial, model)
+    if of_runs and of_laws:
         # a law that is lost stands beside interpolated runs, which forecast
-        return Chosen(runs[0], of_laws[0].candidate)
-    if best is None:
-        raise InputError(
-            "source",
-            expected="runs that a law follows",
-            got="rollouts that are all lost",
-            fix="give more runs or shorter ones, more seconds, or kinds=['interpolation']",
-        )
-    _, candidate = best
-    (trial,) = [trial for trial in of_laws if trial.candidate is candidate]
-    if order[0] in runs:
-        trial = order[0]
-    return Chosen(trial, candidate)
+        return Chosen(of_runs[0], of_laws[0].candidate)
+    raise InputError(
+        "source",
+        expected="runs that a law follows",
+        got="rollouts that are all lost",
+        fix="give more runs or shorter ones, more seconds, or kinds=['interpolation']",
+    )
 
 
 def _interpolated(

@@ -122,18 +122,20 @@ def preferred(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
     most = max(len(trial.errors) for trial in trials)
     judged = [trial for trial in trials if len(trial.errors) == most]
     horizon = horizon_of(judged, policy)
-    for trial in judged:
+    for trial in trials:
         trial.horizon = horizon
-    judged.sort(key=lambda trial: trial.error(policy, horizon))
-    least = judged[0].logarithms(policy, horizon)
-    equal = [t for t in judged if policy.is_as_good(t.logarithms(policy, horizon), least)]
-    equal.sort(key=lambda trial: trial.candidate.complexity)
-    worse = [trial for trial in judged if trial not in equal]
-    others = [trial for trial in trials if trial not in judged]
-    for trial in others:
-        trial.horizon = horizon
-    others.sort(key=lambda trial: trial.error(policy, horizon))
-    return equal + worse + others
+    by_error = sorted(trials, key=lambda trial: trial.error(policy, horizon))
+    best = min(judged, key=lambda trial: trial.error(policy, horizon))
+    least = best.logarithms(policy, horizon)
+
+    def rank(trial: Trial) -> tuple[int, int]:
+        if len(trial.errors) < most:
+            return 2, 0
+        if policy.is_as_good(trial.logarithms(policy, horizon), least):
+            return 0, trial.candidate.complexity
+        return 1, 0
+
+    return sorted(by_error, key=rank)
 
 
 def horizon_of(trials: Sequence[Trial], policy: Policy) -> int:
@@ -163,7 +165,9 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
         if not of_rung:
             continue
         best = min(trials, key=lambda trial: trial.error(policy))
-        runtime.told(f"best of {len(trials)} models errs by {best.error(policy):.2g}: {best.name}")
+        error = best.error(policy)
+        if error < policy.diverged:
+            runtime.told(f"best of {len(trials)} models errs by {error:.2g}: {best.name}")
         failed = 0 if _gains(of_rung, trials, policy) else failed + 1
         if failed == PATIENCE:
             break
@@ -197,17 +201,23 @@ def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> Non
     while True:
         best = preferred(trials, policy)[0]
         near = [c for c in best.candidate.neighbours() if c.name not in tried]
+        tried.update(candidate.name for candidate in near)
         for candidate in near:
-            tried.add(candidate.name)
-            trial = Trial(candidate)
-            trials.append(trial)
-            for fold in range(len(best.errors)):
-                if time.process_time() > deadline or _is_behind(trial, best, policy):
-                    break
-                trial.run(fold)
-        trials[:] = [trial for trial in trials if trial.errors]
+            trial = _raced(candidate, best, policy, deadline)
+            if trial.errors:
+                trials.append(trial)
         if not near or preferred(trials, policy)[0] is best:
             return
+
+
+def _raced(candidate: Candidate, best: Trial, policy: Policy, deadline: float) -> Trial:
+    """Try a candidate on the folds of the best one, as long as it is as good."""
+    trial = Trial(candidate)
+    for fold in range(len(best.errors)):
+        if time.process_time() > deadline or _is_behind(trial, best, policy):
+            break
+        trial.run(fold)
+    return trial
 
 
 def _is_behind(trial: Trial, best: Trial, policy: Policy) -> bool:
