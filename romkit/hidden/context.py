@@ -360,22 +360,27 @@ class HiddenContext:
     def _context_of(self, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
-        allowed = [*self.known, *self.names, *labels]
-        for name in values:
-            if name not in allowed:
-                fix = f"give {', '.join(allowed)}" if allowed else "leave it out"
-                raise InputError(name, expected="a parameter", got="an unknown name", fix=fix)
-        missing = [name for name in self.known if name not in values]
-        given = [name for name in labels if name in values]
-        if given and len(given) < len(labels):
-            missing += [name for name in labels if name not in values]
-        if missing:
-            raise InputError(missing[0], expected="a number", got="none", fix="give all of them")
+        self._check_names(values, labels)
         known = np.array([[values[name] for name in self.known]], dtype=float).reshape(1, -1)
         hidden = torch.tensor([[values.get(name, 0.0) for name in self.names]], dtype=torch.float64)
-        if given:
-            hidden = self.labels.hidden(torch.tensor([[values[name] for name in labels]]).double())
+        if self.labels and not values.keys().isdisjoint(labels):
+            labelled = torch.tensor([[values[name] for name in labels]]).double()
+            hidden = self.labels.hidden(labelled)
         return self.frame.known(known), hidden.reshape(1, self.number)
+
+    def _check_names(self, values: Mapping[str, float], labels: Sequence[str]) -> None:
+        """Refuse names of no parameter, and parameters without a value; labels come together."""
+        allowed = [*self.known, *self.names, *labels]
+        fix = f"give {', '.join(allowed)}" if allowed else "leave it out"
+        for name in values:
+            if name not in allowed:
+                raise InputError(name, expected="a parameter", got="an unknown name", fix=fix)
+        needed = [*self.known]
+        if not values.keys().isdisjoint(labels):
+            needed += labels
+        missing = [name for name in needed if name not in values]
+        if missing:
+            raise InputError(missing[0], expected="a number", got="none", fix="give all of them")
 
     def _check(self, data: xr.Dataset) -> None:
         """Refuse runs of other components, or of several groups."""

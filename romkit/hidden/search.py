@@ -207,6 +207,26 @@ def laws_of(degree: int, groups: Groups) -> OwnLaws:
     return OwnLaws.of(motion(latents, degree), groups.runs, groups.known)
 
 
+@dataclass(frozen=True, eq=False)
+class Scouted:
+    """Laws of a degree, and the trials by which it is judged.
+
+    Attributes:
+        own: laws of single groups.
+        structures: those that the groups can tell apart, from the simplest on.
+        trials: of structures without a hidden parameter, and behind them of the scout.
+    """
+
+    own: OwnLaws
+    structures: list[Structure]
+    trials: list[Trial]
+
+    @property
+    def scout(self) -> Trial:
+        """Trial with the most hidden parameters, by which degrees are compared."""
+        return self.trials[-1]
+
+
 def searched(groups: Groups) -> list[Trial]:
     """Trials of structures, from the simplest on: few hidden parameters first, then low degrees of
     the law, then of its context.
@@ -214,43 +234,64 @@ def searched(groups: Groups) -> list[Trial]:
     Degrees are judged by laws without a hidden parameter and with two; those that a lower one
     matches, or of which both are far from the best, are left at that.
     """
-    known = groups.known.shape[1]
-    trials: list[Trial] = []
-    scouts: dict[int, Trial] = {}
-    laws: dict[int, OwnLaws] = {}
-    for degree in degrees(groups):
-        if degree > HIGH and _as_good(scouts[HIGH - 1], scouts[HIGH]):
-            break
-        laws[degree] = laws_of(degree, groups)
-        every = structures(degree, len(groups), known)
-        without = [s for s in every if s.hidden == 0]
-        scout = [s for s in every if s.bend == 1][-1:] if len(every) > len(without) else []
-        scout = [s for s in every if (s.hidden, s.bend) == (SCOUT, 1)] or scout
-        tried = [trial(s, laws[degree], groups) for s in (*without, *scout)]
-        scouts[degree] = tried[-1]
-        trials += tried
-    best = min(trials, key=lambda trial: trial.error)
-    promising: list[Trial] = []
-    for scout in scouts.values():
-        is_near = scout.error <= FAR * best.error
-        if is_near and not any(_as_good(lower, scout) for lower in promising):
-            promising.append(scout)
-    for scout in promising:
-        degree = scout.structure.degree
-        trials += _others(laws[degree], groups, [t for t in trials if t.structure.degree == degree])
+    scouted = _scouted(groups)
+    trials = [trial for degree in scouted for trial in degree.trials]
+    farthest = FAR * min(trial.error for trial in trials)
+    near = [degree for degree in scouted if degree.scout.error <= farthest]
+    promising = _unmatched(near)
+    for degree in promising:
+        trials += _others(degree.own, groups, degree.trials)
     trials = sorted(trials, key=_complexity)
     chosen = simplest(trials)
     if chosen.error <= EXACT * (1 + LIKE):
         return trials
     # degrees that more hidden parameters made alike may differ with this number of them
-    for degree, scout in scouts.items():
-        if scout in promising or scout.error > FAR * best.error:
-            continue
-        done = [t.structure for t in trials]
-        every = structures(degree, len(groups), known)
-        left = [s for s in every if s.hidden == chosen.structure.hidden and s not in done]
-        trials += [trial(structure, laws[degree], groups) for structure in left]
+    for degree in near:
+        if degree not in promising:
+            trials += _with_hidden(chosen.structure.hidden, degree, groups)
     return sorted(trials, key=_complexity)
+
+
+def _scouted(groups: Groups) -> list[Scouted]:
+    """Judge degrees from the lowest on, until a high one is no better than the one before."""
+    known = groups.known.shape[1]
+    found: dict[int, Scouted] = {}
+    for degree in degrees(groups):
+        if degree > HIGH and _as_good(found[HIGH - 1].scout, found[HIGH].scout):
+            break
+        own = laws_of(degree, groups)
+        every = structures(degree, len(groups), known)
+        trials = [trial(structure, own, groups) for structure in _judging(every)]
+        found[degree] = Scouted(own, every, trials)
+    return list(found.values())
+
+
+def _judging(every: Sequence[Structure]) -> list[Structure]:
+    """Choose the structures that judge a degree: without a hidden parameter, and with `SCOUT`, or
+    as many as there can be.
+    """
+    without = [structure for structure in every if structure.hidden == 0]
+    straight = [structure for structure in every if structure.bend == 1]
+    scouts = [structure for structure in straight if 0 < structure.hidden <= SCOUT]
+    return [*without, *scouts[-1:]]
+
+
+def _unmatched(scouted: Sequence[Scouted]) -> list[Scouted]:
+    """Keep the degrees that no lower one matches."""
+    kept: list[Scouted] = []
+    for degree in scouted:
+        is_matched = any(_as_good(lower.scout, degree.scout) for lower in kept)
+        if not is_matched:
+            kept.append(degree)
+    return kept
+
+
+def _with_hidden(hidden: int, degree: Scouted, groups: Groups) -> list[Trial]:
+    """Try the structures of a degree with so many hidden parameters that did not judge it."""
+    done = [trial.structure for trial in degree.trials]
+    alike = [structure for structure in degree.structures if structure.hidden == hidden]
+    left = [structure for structure in alike if structure not in done]
+    return [trial(structure, degree.own, groups) for structure in left]
 
 
 def _complexity(trial: Trial) -> tuple[int, int, int]:
