@@ -84,7 +84,7 @@ class Projection(Display, nn.Module):
         >>> import romkit
         >>> ncae = romkit.load("ncae-lorenz96")
         >>> ncae(F=3.15).context
-        tensor([3.1500])
+        tensor([3.1500], dtype=torch.float64)
         >>> ncae(F=[3.14, 3.15, 3.18]).context.shape
         torch.Size([3, 1])
         >>> ncae.name, ncae.latent_dim, ncae.idempotent

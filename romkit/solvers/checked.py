@@ -54,7 +54,7 @@ def checked_step(
         >>> oscillator = lambda t, y: torch.stack([y[..., 1], -y[..., 0]], dim=-1)
         >>> start = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
         >>> times = torch.linspace(0, 5, 6, dtype=torch.float64)
-        >>> 0.02 < checked_step(oscillator, start, times, rtol=1e-6) < 0.1
+        >>> 0.05 < checked_step(oscillator, start, times, rtol=1e-6) < 0.2
         True
     """
 

@@ -11,6 +11,8 @@ from studies.runner import Study
 LOTS = ("Families by lot", "Families by lot, 2 % noise")
 """Tasks with families by lot."""
 
+PICTURE = "![Discovered parameters of Lotka-Volterra beside the true ones](discovered.png)"
+
 
 def write(folder: Path, preset: str) -> Path:
     """Write RESULTS.md and the picture when all numbers are there."""
@@ -46,6 +48,8 @@ def page(results: dict[str, dict]) -> str:
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n"
     ]
+    if "Lotka-Volterra" in results:
+        parts.append(f"{PICTURE}\n")
     literature = [title for title in results if "known_mse" in results[title]]
     if literature:
         rows = [_literature(title, results[title]) for title in literature]
