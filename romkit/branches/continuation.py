@@ -90,7 +90,8 @@ def continuation(
         full_component), for a projection or a system through a basis. The attribute `end` says why
         the branch ended: "range", whose end is the last point; "points", all of which are used;
         "equilibrium", to which orbits shrank; "closed", back at the first point; or "step", of
-        which none was short enough.
+        which none was short enough. `size` holds those of the components, (d,), which a branch that
+        leaves this one takes over.
 
     Raises:
         InputError: no parameter with two ends, or more than one; no equilibrium or orbit near

@@ -68,7 +68,20 @@ class Line:
             first, final = self._at(PLACES[::2])(t, start).numpy()
         moved = np.abs(first) * period / (2 * np.pi)
         self.size = sizes(states, lambda count: self._at(np.zeros(count)), moved, final - first)
-        field, near = self._probed(states[0])
+        self._look_for_force(states[0])
+
+    def resume(self, branch: xr.Dataset, state: Array) -> None:
+        """Set sizes of components by those of a branch, and see whether the field is forced near a
+        state (d,) of it.
+        """
+        # a component that is zero all along has what Newton's method left of it, and not its size
+        largest = np.abs(branch["state"].values).max(0)
+        self.size = np.maximum(branch.attrs["size"], largest)
+        self._look_for_force(state)
+
+    def _look_for_force(self, state: Array) -> None:
+        """Set whether the field depends on the time near a state (d,)."""
+        field, near = self._probed(state)
         self.forced = depends_on_time(field, near, self.period, self.model.span)
 
     def take_period(self, state: Array, near: float) -> bool:
@@ -169,7 +182,7 @@ class Line:
         to them.
         """
         ends = [self.low, self.low + self.width]
-        data = data.assign_attrs(parameter=self.name, range=ends)
+        data = data.assign_attrs(parameter=self.name, range=ends, size=self.size.tolist())
         data["parameter"].attrs["units"] = self.model.units[self.name]
         coordinates = [self.name, "special_kind", "special_parameter"]
         data = data.rename(parameter=self.name).set_coords(coordinates)

@@ -24,7 +24,8 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
     On an orbit a component is as large as it moves. At rest it is as large as its response to moves
     of the other components and of the parameter by their sizes, or as the move from which on the
     field is no longer linear in it, if that is less: smaller sizes mean shorter steps, larger ones
-    hide a component. A value that is not much smaller than that is a size itself.
+    hide a component. A value that is not much smaller than that is a size itself. A move or a response
+    below the rounding of the largest component is what is left of zero, and says nothing.
 
     Args:
         states: near the start of a branch, the first one at the start.
@@ -47,8 +48,8 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
         typical = np.sqrt((largest[is_large] ** 2).mean())
     for k in np.flatnonzero(~is_large):
         own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
-        at_rest = [estimate for estimate in (own, response[k]) if estimate > 0]
-        expected = moved[k] or min(at_rest, default=typical)
+        at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
+        expected = moved[k] if moved[k] > moves[0] else min(at_rest, default=typical)
         size[k] = largest[k] if largest[k] > SMALL * expected else expected
     return size
 

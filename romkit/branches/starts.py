@@ -139,11 +139,7 @@ def first_of_branch(
     """Kind and branch of what leaves another branch at a special point, and its first point."""
     special = _checked_special(start, at, line)
     kind = start.attrs["kind"]
-    special_state = start["special_state"].values[at]
-    c = line.contexts(np.zeros(1))
-    typical = line.model.typical(c)
-    largest = np.abs(start["state"].values).max(0)
-    line.measure(np.stack([special_state, largest, typical]))
+    line.resume(start, start["special_state"].values[at])
     if kind == "orbits":
         line.period = float(start["special_period"][at])
     else:
