@@ -122,13 +122,8 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for k, moment in enumerate(data[time].values):
-        at = {name: values[k] for name, values in fields.items()}
-        at_points = {name: values for name, values in at.items() if len(values) == len(points)}
-        in_cells = {
-            name: np.split(values, np.cumsum([len(block) for _, block in cells])[:-1])
-            for name, values in at.items()
-            if name not in at_points
-        }
+        snapshot = {name: values[k] for name, values in fields.items()}
+        at_points, in_cells = _by_place(snapshot, len(points), cells)
         file = folder / f"{target.stem}_{k:06d}.vtu"
         meshio.Mesh(points, cells, point_data=at_points, cell_data=in_cells).write(file)
         place = html.escape(f"{folder.name}/{file.name}")
@@ -143,6 +138,21 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
     return target
 
 
+def _by_place(
+    snapshot: Mapping[str, Array], number: int, cells: list[tuple[str, Array]]
+) -> tuple[dict[str, Array], dict[str, list[Array]]]:
+    """Tell fields at so many points from those in cells, which meshio takes block by block."""
+    ends = np.cumsum([len(block) for _, block in cells])
+    at_points: dict[str, Array] = {}
+    in_cells: dict[str, list[Array]] = {}
+    for name, values in snapshot.items():
+        if len(values) == number:
+            at_points[name] = values
+        else:
+            in_cells[name] = np.split(values, ends[:-1])
+    return at_points, in_cells
+
+
 def _on_mesh(
     data: xr.Dataset, time: str, mesh: str | os.PathLike[str] | None
 ) -> tuple[dict[str, Array], Array, list[tuple[str, Array]]]:
@@ -151,42 +161,75 @@ def _on_mesh(
     Raises:
         InputError: no field is on the mesh, or on a grid.
     """
-    floats = {}
-    for name, values in data.data_vars.items():
-        if time in values.dims and values.ndim > 1 and values.dtype.kind in "fiu":
-            floats[str(name)] = values.transpose(time, ...)
-    fields: dict[str, Array] = {}
+    numbers = _numeric(data, time)
     if mesh is not None:
         known = _mesh(Path(mesh))
-        cells = [(block.type, block.data) for block in known.cells]
-        sizes = (len(known.points), sum(len(block) for _, block in cells))
-        for name, values in floats.items():
-            if values.shape[1] in sizes:
-                fields[name] = values.values
         points = known.points
-        wanted = f"fields at {sizes[0]} points or in {sizes[1]} cells"
+        cells = [(block.type, block.data) for block in known.cells]
+        number_of_cells = sum(len(block) for _, block in cells)
+        fields = _of_sizes(numbers, (len(points), number_of_cells))
+        wanted = f"fields at {len(points)} points or in {number_of_cells} cells"
     else:
-        dims = next(iter(floats.values())).dims[1:] if floats else ()
-        axes = [str(dim) for dim in dims if dim != "direction"]
-        if not all(axis in data.indexes for axis in axes):
-            axes = []
+        axes = _axes(numbers, data)
         points, cells = _grid([data[axis].values for axis in axes])
-        for name, values in floats.items():
-            if axes and [str(dim) for dim in values.dims[1 : len(axes) + 1]] == axes:
-                entries = values.shape[len(axes) + 1 :]
-                fields[name] = values.values.reshape(len(values), len(points), *entries)
+        fields = _along_axes(numbers, axes, len(points))
         wanted = "fields on a grid whose axes have coordinates"
     if not fields:
+        shapes = [f"{name} {values.shape}" for name, values in numbers.items()]
         raise InputError(
             "data",
             expected=wanted,
-            got=", ".join(f"{name} {values.shape}" for name, values in floats.items()) or "none",
+            got=", ".join(shapes) or "none",
             fix="give the mesh, mesh='run/flow_0.vtu', or coordinates, data.assign_coords(x=...)",
         )
-    left_out = floats.keys() - fields.keys()
+    left_out = numbers.keys() - fields.keys()
     if left_out:
         warn(f"{listed(sorted(left_out))} left out: not on the mesh of the others", DataWarning)
     return fields, points, cells
+
+
+def _numeric(data: xr.Dataset, time: str) -> dict[str, xr.DataArray]:
+    """Return variables (time, ...) of numbers, at more than one place."""
+    found = {}
+    for name, values in data.data_vars.items():
+        is_field = time in values.dims and values.ndim > 1
+        if is_field and values.dtype.kind in "fiu":
+            found[str(name)] = values.transpose(time, ...)
+    return found
+
+
+def _of_sizes(numbers: Mapping[str, xr.DataArray], sizes: tuple[int, int]) -> dict[str, Array]:
+    """Return the fields that have as many places as a mesh has points, or cells."""
+    found = {}
+    for name, values in numbers.items():
+        if values.shape[1] in sizes:
+            found[name] = values.values
+    return found
+
+
+def _axes(numbers: Mapping[str, xr.DataArray], data: xr.Dataset) -> list[str]:
+    """Return names of the axes of the first field; none where one has no coordinate."""
+    if not numbers:
+        return []
+    first = next(iter(numbers.values()))
+    axes = [str(dim) for dim in first.dims[1:] if dim != "direction"]
+    has_coordinates = all(axis in data.indexes for axis in axes)
+    return axes if has_coordinates else []
+
+
+def _along_axes(
+    numbers: Mapping[str, xr.DataArray], axes: list[str], size: int
+) -> dict[str, Array]:
+    """Return the fields (T, points, ...) on a grid of so many points."""
+    if not axes:
+        return {}
+    end = 1 + len(axes)
+    found = {}
+    for name, values in numbers.items():
+        own_axes = [str(dim) for dim in values.dims[1:end]]
+        if own_axes == axes:
+            found[name] = values.values.reshape(len(values), size, *values.shape[end:])
+    return found
 
 
 def _grid(axes: list[Array]) -> tuple[Array, list[tuple[str, Array]]]:
