@@ -56,6 +56,9 @@ DIALECTS = (
 JUDGED_BY = 200
 """Lines by which the dialect of a table and the number of its columns are judged."""
 
+BEGINNING = 2048
+"""Bytes by which a file whose ending says nothing is judged."""
+
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][-+]?[0-9]+)?|[-+]?(inf|nan)", re.I)
 """A number, perhaps with the exponent of Fortran."""
 
@@ -100,18 +103,27 @@ class Dialect:
 def can_read(path: Path) -> bool:
     """Tell whether a file is a table in text, by the ending of its name or its first lines."""
     endings = [ending.lower() for ending in path.suffixes]
+    ending = endings[-1] if endings else ""
     if not path.is_file():
-        return bool(endings) and endings[-1] in ENDINGS
-    if endings and endings[-1] in {*OPENERS, ".zip"}:
+        return ending in ENDINGS
+    if ending in {*OPENERS, ".zip"}:
         # a zipped zarr store is none
         return ".zarr" not in endings
-    if endings and (endings[-1] in ENDINGS or endings[-1] in WAYS):
-        return endings[-1] in ENDINGS
+    if ending in ENDINGS:
+        return True
+    if ending in WAYS:
+        return False
+    return _has_lines(path)
+
+
+def _has_lines(path: Path) -> bool:
+    """Tell whether a file begins by lines of text, which are no markup."""
     with path.open("rb") as stream:
-        beginning = stream.read(2048)
+        beginning = stream.read(BEGINNING)
+    # a letter of several bytes may be cut at the end
+    is_cut = len(beginning) == BEGINNING
     try:
-        # a letter of several bytes may be cut at the end
-        text = beginning.decode("utf-8", errors="strict" if len(beginning) < 2048 else "ignore")
+        text = beginning.decode("utf-8", errors="ignore" if is_cut else "strict")
     except UnicodeDecodeError:
         return False
     is_markup = text.lstrip().startswith(("<", "{", "["))
@@ -189,17 +201,32 @@ def dialect_of(lines: Sequence[str]) -> Dialect:
     judged = rows[1:] or rows
     best, best_score = Dialect(",", "."), (-1.0, 0)
     for separator, decimal in DIALECTS:
-        number = sum(separator == BLANKS or separator in line for line in judged)
-        has_decimals = decimal == "." or any(re.search(r"[0-9],[0-9]", line) for line in judged)
-        if number < len(judged) / 2 or not has_decimals:
-            continue
         dialect = Dialect(separator, decimal)
-        cells = [cell for line in judged for cell in dialect.cells(line)]
-        share = dialect.number_of_values(cells) / max(sum(map(bool, cells)), 1)
-        score = (round(share, 3), len(cells))
+        if not _is_in_use(dialect, judged):
+            continue
+        score = _score(dialect, judged)
         if score > best_score:
             best, best_score = dialect, score
     return best
+
+
+def _is_in_use(dialect: Dialect, lines: Sequence[str]) -> bool:
+    """Tell whether half of the lines have the separator, and a comma is between digits somewhere
+    where it is the decimal sign.
+    """
+    if dialect.separator != BLANKS:
+        number = sum(dialect.separator in line for line in lines)
+        if number < len(lines) / 2:
+            return False
+    return dialect.decimal == "." or any(re.search(r"[0-9],[0-9]", line) for line in lines)
+
+
+def _score(dialect: Dialect, lines: Sequence[str]) -> tuple[float, int]:
+    """Return share of the cells with content that hold a number or a date, and number of cells."""
+    cells = [cell for line in lines for cell in dialect.cells(line)]
+    with_content = sum(map(bool, cells))
+    share = dialect.number_of_values(cells) / max(with_content, 1)
+    return round(share, 3), len(cells)
 
 
 def _head(
@@ -213,37 +240,60 @@ def _head(
     Raises:
         FileError: no names, or not as many as columns.
     """
-    rows: dict[int, list[str]] = {}
-    comments: list[str] = []
-    for number, line in enumerate(lines):
-        if line.lstrip().startswith(COMMENT):
-            comments += [line] if not rows else []
-        elif line.strip():
-            rows[number] = dialect.cells(line)
+    rows, comments = _rows(lines, dialect)
     if not rows:
         raise FileError(path, problem="holds no table", fix="write a row of names first")
-    sizes = Counter(map(len, list(rows.values())[-JUDGED_BY // 2 :]))
-    width = max(sizes, key=lambda size: (sizes[size], size))
+    width = _width(rows)
     above = _numbers_of_head(rows, width, dialect)
+    about = [*above]
     units: dict[str, str] = {}
     names = _names_in_comment(comments, width, dialect)
-    about = above
-    if above and not (names and len(rows[above[-1]]) < width):
-        *about, last = above
-        names = rows[last]
+    # names in a comment count where the row above the numbers is too short for names
+    is_named = bool(names) and (not above or len(rows[above[-1]]) < width)
+    if above and not is_named:
+        names = rows[about.pop()]
         if about and _are_units(names, rows[about[-1]], width):
             units_row = names
             names = rows[about.pop()]
-            units = {
-                name: unit.strip(" []()") for name, unit in zip(names, units_row, strict=False)
-            }
+            units = _units(names, units_row)
     names = _completed([name.strip('"') for name in names], lines, rows, above, width)
     _check_names(path, names, width)
     if about:
-        texts = ", ".join(repr(lines[number].strip().strip(",;")[:40]) for number in about[:4])
-        warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
-    first = above[-1] + 1 if above else 0
-    return names, {name: unit for name, unit in units.items() if unit not in ("", "-")}, first
+        _warn_of_left_out([lines[number] for number in about])
+    first = max(above, default=-1) + 1
+    return names, units, first
+
+
+def _warn_of_left_out(lines: Sequence[str]) -> None:
+    """Warn of lines about the measurement, by the first four."""
+    texts = ", ".join(repr(line.strip().strip(",;")[:40]) for line in lines[:4])
+    warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
+
+
+def _rows(lines: Sequence[str], dialect: Dialect) -> tuple[dict[int, list[str]], list[str]]:
+    """Return cells by the numbers of their lines, and the comments above all of them."""
+    rows: dict[int, list[str]] = {}
+    comments: list[str] = []
+    for number, line in enumerate(lines):
+        is_comment = line.lstrip().startswith(COMMENT)
+        if is_comment and not rows:
+            comments.append(line)
+        elif line.strip() and not is_comment:
+            rows[number] = dialect.cells(line)
+    return rows, comments
+
+
+def _width(rows: Mapping[int, Sequence[str]]) -> int:
+    """Return number of columns: the most frequent number of cells in the last rows."""
+    last = list(rows.values())[-JUDGED_BY // 2 :]
+    sizes = Counter(map(len, last))
+    return max(sizes, key=lambda size: (sizes[size], size))
+
+
+def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
+    """Return units by name, of the columns that have one."""
+    units = {name: cell.strip(" []()") for name, cell in zip(names, row, strict=False)}
+    return {name: unit for name, unit in units.items() if unit not in ("", "-")}
 
 
 def _numbers_of_head(rows: Mapping[int, Sequence[str]], width: int, dialect: Dialect) -> list[int]:
@@ -282,13 +332,21 @@ def _completed(
 ) -> list[str]:
     """Return name columns that nobody named: an empty one at the end, or that of the names of rows."""
     below = [number for number in rows if number not in above]
-    if len(names) == width - 1 and below and lines[below[0]].lstrip().startswith('"'):
-        return ["Unnamed: 0", *names]  # R writes the names of rows in quotes
-    if len(names) == width - 1 and not any(rows[number][-1] for number in below):
+    is_one_short = len(names) == width - 1
+    # R writes the names of rows in quotes
+    if is_one_short and below and lines[below[0]].lstrip().startswith('"'):
+        return ["Unnamed: 0", *names]
+    if is_one_short and _has_empty_end(rows, below):
         names = [*names, ""]
-    if len(names) > width and not any(names[width:]):
+    has_names_beyond = any(names[width:])
+    if not has_names_beyond:
         names = names[:width]
     return [name or f"Unnamed: {column}" for column, name in enumerate(names)]
+
+
+def _has_empty_end(rows: Mapping[int, Sequence[str]], numbers: Sequence[int]) -> bool:
+    """Tell whether the last cell is empty in each of some rows, as a separator at the end makes it."""
+    return not any(rows[number][-1] for number in numbers)
 
 
 def _names_in_comment(comments: Sequence[str], width: int, dialect: Dialect) -> list[str]:
