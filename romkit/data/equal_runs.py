@@ -30,24 +30,28 @@ def warn_of_equal_runs(data: xr.Dataset) -> None:
     if not pairs:
         return
     first, second = pairs[0]
-    differing = [
-        name for name, a, b in zip(names, *contexts[[first, second]], strict=True) if a != b
-    ]
-    values = " and ".join(
-        ", ".join(f"{name} = {data[name].values[run]:.6g}" for name in differing)
-        for run in (first, second)
-    )
-    besides = ""
-    if len(pairs) > 1:
-        runs = [second for _, second in pairs[1:]]
-        others = listed(runs[:SHOWN])
-        besides = f"; equal to earlier ones, too: {len(runs)} runs, {others}"
+    is_other = contexts[first] != contexts[second]  # (p,)
+    differing = [name for name, other in zip(names, is_other, strict=True) if other]
     parameters = " and ".join(differing)
+    values = f"{_context(data, differing, first)} and {_context(data, differing, second)}"
+    besides = _besides([number for _, number in pairs[1:]])
     warn(
         f"runs {first} and {second} are equal to the last bit at {values}{besides}: check whether "
         f"{parameters} was applied in both, and leave the wrong one out",
         DataWarning,
     )
+
+
+def _context(data: xr.Dataset, names: list[str], run: int) -> str:
+    """Say the values of parameters of a run."""
+    return ", ".join(f"{name} = {data[name].values[run]:.6g}" for name in names)
+
+
+def _besides(runs: list[int]) -> str:
+    """Say which other runs are equal to earlier ones."""
+    if not runs:
+        return ""
+    return f"; equal to earlier ones, too: {len(runs)} runs, {listed(runs[:SHOWN])}"
 
 
 def _equal_ones(data: xr.Dataset, contexts: Array) -> list[tuple[int, int]]:
