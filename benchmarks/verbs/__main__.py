@@ -10,6 +10,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -130,11 +134,37 @@ def page(results: dict[str, object]) -> str:
         "",
         f"`python -m benchmarks verbs {results['commit']}` measures them again.",
         "",
+        "![CPU time of repeated calls of both versions](times.png)",
+        "",
         "| verb | task | before | now | ratio | errors |",
         "|---|---|---|---|---|---|",
     ]
     lines += [row(found) for found in results["verbs"]]
     return "\n".join(lines) + "\n"
+
+
+def draw(results: dict[str, object]) -> "Figure":
+    """Draw seconds of repeated calls, of both versions."""
+    from studies.report import dots  # matplotlib
+
+    seconds: dict[str, dict[str, float]] = {}
+    for found in results["verbs"]:
+        before, now = found["before"], found["now"]
+        if "failed" in before or "failed" in now:
+            continue
+        seconds[f"{found['verb']}, {found['size']}"] = {
+            f"at {results['commit']}": max(before["again"], ROUNDING),
+            "now": max(now["again"], ROUNDING),
+        }
+    return dots(seconds, "CPU time of a repeated call, s", "Verbs beside an earlier commit")
+
+
+def write(results: dict[str, object]) -> None:
+    """Write the page and its picture."""
+    from studies.report import save_png  # matplotlib
+
+    (HERE / "RESULTS.md").write_text(page(results))
+    save_png(draw(results), HERE / "times.png")
 
 
 def git(*arguments: str) -> str:
@@ -176,7 +206,7 @@ def main() -> None:
                     # as it goes, since a middle task may take minutes
                     results["verbs"] = with_entry(results["verbs"], found | {"head": head})
                     file.write_text(json.dumps(results, indent=1) + "\n")
-                    (HERE / "RESULTS.md").write_text(page(results))
+                    write(results)
         finally:
             before.close()
             now.close()
