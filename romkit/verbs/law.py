@@ -77,7 +77,7 @@ def law(
 
     Returns:
         The law, for `dynamics=` of `romkit.rollout` and `romkit.forecast`. Its `report` has a row
-        for each candidate, the best first (`pandas.DataFrame(law.report)`): its name `law`, the
+        for each candidate that was tried, the best first (`pandas.DataFrame(law.report)`): its name `law`, the
         geometric mean of the `error` on left-out runs in standard deviations of the states, of
         segments of them where whole runs lose the phase, its `settings`, the number of `terms` and
         of `folds` that it was tried on, `seconds` of the processor, and whether it was `chosen`.
