@@ -40,18 +40,19 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
     w = states[0]
     unit = largest.max() or 1.0
     slopes = _slopes(field(len(w)), w)
-    size = np.where(is_large, largest, 0.0)
-    response = _response(slopes, by_parameter, size, is_large)
     moves = unit * 10.0 ** np.arange(DECADES[0], DECADES[1] + 0.5, 0.5)
+    # what moves is not at rest, and takes no part in a response
+    is_known = is_large | (moved > moves[0])
+    size = np.where(is_large, largest, np.where(is_known, moved, 0.0))
+    response = _response(slopes, by_parameter, size, is_known)
     typical = 1.0
     if is_large.any():
         typical = np.sqrt((largest[is_large] ** 2).mean())
-    for k in np.flatnonzero(~is_large):
+    for k in np.flatnonzero(~is_known):
         own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
         at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
-        expected = moved[k] if moved[k] > moves[0] else min(at_rest, default=typical)
-        size[k] = largest[k] if largest[k] > SMALL * expected else expected
-    return size
+        size[k] = min(at_rest, default=typical)
+    return np.where(largest > SMALL * size, largest, size)
 
 
 def _slopes(field: Field, w: Array) -> Array:
@@ -64,15 +65,17 @@ def _slopes(field: Field, w: Array) -> Array:
     return slopes.numpy().T
 
 
-def _response(slopes: Array, by_parameter: Array, size: Array, is_large: Array) -> Array:
-    """(d,) moves at rest of small components where the others and the parameter move by their sizes."""
+def _response(slopes: Array, by_parameter: Array, size: Array, is_known: Array) -> Array:
+    """(d,) moves at rest of components of unknown size where the others and the parameter move by
+    their sizes.
+    """
     response = np.zeros(len(size))
-    small = ~is_large
-    forces = [by_parameter[small], *(slopes[np.ix_(small, is_large)] * size[is_large]).T]
-    own = slopes[np.ix_(small, small)]
+    unknown = ~is_known
+    forces = [by_parameter[unknown], *(slopes[np.ix_(unknown, is_known)] * size[is_known]).T]
+    own = slopes[np.ix_(unknown, unknown)]
     if np.isfinite(own).all() and np.isfinite(forces).all():
         moves = np.linalg.lstsq(own, np.transpose(forces), rcond=None)[0]
-        response[small] = np.abs(moves).max(1)
+        response[unknown] = np.abs(moves).max(1)
     return response
 
 
