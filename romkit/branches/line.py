@@ -11,7 +11,7 @@ from romkit.branches.arclength import Branch
 from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits
 from romkit.branches.flow import TimeMap
 from romkit.branches.forcing import depends_on_time, period_of_force, probes
-from romkit.branches.sizes import sizes
+from romkit.branches.sizes import SMALL, sizes
 from romkit.core.types import Array, Field
 from romkit.data import Contexts
 from romkit.models.fields import Model
@@ -70,14 +70,14 @@ class Line:
         self.size = sizes(states, lambda count: self._at(np.zeros(count)), moved, final - first)
         self._look_for_force(states[0])
 
-    def resume(self, branch: xr.Dataset, state: Array) -> None:
-        """Set sizes of components by those of a branch, and see whether the field is forced near a
-        state (d,) of it.
+    def resume(self, states: Array, size: Array) -> None:
+        """Set sizes of components by states (k, d) of a branch, and by the sizes (d,) that it was
+        followed in; see whether the field is forced.
         """
         # a component that is zero all along has what Newton's method left of it, and not its size
-        largest = np.abs(branch["state"].values).max(0)
-        self.size = np.maximum(branch.attrs["size"], largest)
-        self._look_for_force(state)
+        largest = np.abs(states).max(0)
+        self.size = np.where(largest > SMALL * size, largest, size)
+        self._look_for_force(states[0])
 
     def _look_for_force(self, state: Array) -> None:
         """Set whether the field depends on the time near a state (d,)."""

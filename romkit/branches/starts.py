@@ -139,7 +139,11 @@ def first_of_branch(
     """Kind and branch of what leaves another branch at a special point, and its first point."""
     special = _checked_special(start, at, line)
     kind = start.attrs["kind"]
-    line.resume(start, start["special_state"].values[at])
+    special_state = start["special_state"].values[at]
+    largest = np.abs(start["state"].values).max(0)
+    typical = line.model.typical(line.contexts(np.zeros(1)))
+    size = np.asarray(start.attrs["size"])
+    line.resume(np.stack([special_state, largest, typical]), size)
     if kind == "orbits":
         line.period = float(start["special_period"][at])
     else:
