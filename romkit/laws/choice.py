@@ -13,12 +13,16 @@ from romkit.core.errors import FitWarning, InputError
 from romkit.core.types import Array
 from romkit.integrators.base import LearnedField
 from romkit.laws.folds import without
-from romkit.laws.judge import Judge
+from romkit.laws.judge import LOST, Judge
 from romkit.laws.samples import LatentSamples
 from romkit.select import Policy, Trial
 
 ALL = -1
 """Number of the fold that leaves nothing out."""
+
+
+NEARLY = 0.9
+"""Share of the largest error from which on all rollouts are lost: their first samples are exact."""
 
 
 class Settings(Protocol):
@@ -148,14 +152,14 @@ def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCa
     for trial in trials:
         candidate = trial.candidate
         error = trial.error(policy, trial.horizon)
-        if error > limit or error >= policy.diverged:
+        if error > limit or not candidate.laws:  # none could be fitted
             continue
         law = candidate.fit(ALL)
         _, judge = candidate.space(ALL)
         rows = torch.arange(judge.states.shape[-3])
         if judge.stays(law, rows):
             return law, candidate
-        follows = float(judge.errors(law, rows).nanmean()) < policy.diverged
+        follows = float(judge.errors(law, rows).nanmean()) < NEARLY * LOST
         if best is None and (follows or judge.stays(law, rows, displaced=False)):
             best = law, candidate
             limit = policy.race * error
