@@ -111,7 +111,6 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
                 "latents": found["latents"],
                 "manifold's degree": found["manifold"].get("degree", "-"),
                 "law": found["settings"],
-                "candidates": found["tried"],
                 "CPU seconds": f"{found['seconds']:.0f}",
             }
         )

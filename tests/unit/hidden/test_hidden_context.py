@@ -92,7 +92,8 @@ def test_intervals_hold_the_truth_with_noise():
     )
     inside = (values["lower"][:, 0] <= exact) & (exact <= values["upper"][:, 0])
     assert noisy.number == 1
-    assert inside.mean() > 0.8
+    # at level 99 %, one in a thousand draws has two of five outside
+    assert inside.mean() >= 0.8
 
 
 def test_runs_alike_have_no_hidden_parameter():
