@@ -90,7 +90,9 @@ def test_phases_stop_drifting_at_contexts_that_were_not_used(pod, timed, tmp_pat
     assert last[0] > 0.5
     assert last[1] < 0.02
     _, whole, loaded = runs
-    assert np.array_equal(loaded.rom, whole.rom.isel(time=slice(loaded.sizes["time"])))
+    # a long run is compiled, and differs from a short one by rounding
+    begin = whole.rom.isel(time=slice(loaded.sizes["time"]))
+    assert np.allclose(loaded.rom, begin, rtol=0, atol=1e-12)
     assert "Speed" in loaded.attrs["dynamics_settings"]
 
 
