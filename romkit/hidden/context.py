@@ -411,7 +411,7 @@ class HiddenContext:
 
     @property
     def identifiability(self) -> str:
-        """What values of hidden parameters mean, in a line."""
+        """Say what values of hidden parameters mean, in a line."""
         if self.number == 0:
             return "runs do not differ by more than their law and their starts tell"
         change = "an affine change"

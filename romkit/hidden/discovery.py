@@ -78,7 +78,7 @@ def discovered(groups: Groups) -> Discovery:
 
 
 class Check(NamedTuple):
-    """What groups tell that were left out of a fit.
+    """Evidence of groups that were left out of a fit.
 
     Attributes:
         of_contexts, of_forecasts: factors on deviations.

@@ -64,14 +64,14 @@ class CalibratedLaw:
 
     @validated
     def forecast(self, *, level: Part = LEVEL, **options: object) -> xr.Dataset:
-        """Return forecast from a state, as `romkit.forecast` does, with an interval."""
+        """Forecast from a state, as `romkit.forecast` does, with an interval."""
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         band = self._with_interval(with_trajectories(run), level)
         return band if "trajectory" in run.dims else band.squeeze("trajectory")
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = LEVEL) -> xr.Dataset:
-        """Return forecast the runs of a dataset, with intervals."""
+        """Forecast the runs of a dataset, with intervals."""
         run = rolled_out(self.projection, self.law, data)
         states = run[["rom", "state_std"]].rename(rom="state")
         return self._with_interval(states, level)

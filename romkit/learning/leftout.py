@@ -74,7 +74,7 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
 
 
 def left_out(candidate: ModelCandidate) -> LeftOut:
-    """Return forecast the runs of each fold by a model that was fitted to the others."""
+    """Forecast the runs of each fold by a model that was fitted to the others."""
     spaces = candidate.spaces
     contexts = scaled(contexts_of(spaces.data), spaces.data)
     tests, runs, several, learned, widths = [], [], [], [], []
@@ -99,7 +99,7 @@ def left_out(candidate: ModelCandidate) -> LeftOut:
 
 
 def held_out_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
-    """Return forecast runs that nothing was chosen by and nothing was fitted to."""
+    """Forecast runs that nothing was chosen by and nothing was fitted to."""
     test = spaces.like(test)
     run = rolled_out(whole.projection, whole.law, test)
     unknown = np.full(test.sizes["trajectory"], np.nan)
