@@ -288,7 +288,7 @@ class HiddenContext:
         level: Part = 0.9,
         **values: float,
     ) -> xr.Dataset:
-        """Return forecast from a state at the context of a group, or at values of the parameters.
+        """Forecast from a state at the context of a group, or at values of the parameters.
 
         Args:
             initial_state: (n,) or (trajectories, n).
@@ -529,7 +529,7 @@ class PlacedRun:
     def forecast(
         self, *, duration: Positive, dt: Positive, run: int = 0, level: Part = 0.9
     ) -> xr.Dataset:
-        """Return forecast of the run from its last sample on, with intervals of a measurement that
+        """Forecast the run from its last sample on, with intervals of a measurement that
         include the error of its context.
 
         Args:

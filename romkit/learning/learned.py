@@ -86,7 +86,7 @@ class Learned(Judged):
         context: dict[str, object] | None = None,
         **options: object,
     ) -> xr.Dataset:
-        """Return forecast from a state, with an interval where there is a calibration: `lower` and
+        """Forecast from a state, with an interval where there is a calibration: `lower` and
         `upper` before the names of the variables.
 
         Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and

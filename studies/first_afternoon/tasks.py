@@ -80,7 +80,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
 
 
 def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dict[str, Array]:
-    """Return forecast runs from their first states by `model.forecast`, one by one.
+    """Forecast runs from their first states by `model.forecast`, one by one.
 
     Returns:
         `state`, and where there are bars `lower` and `upper`, each (C, T, n).
@@ -100,7 +100,7 @@ def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dic
 
 
 def _from_start(model: romkit.Learned, start: Array, **options: object) -> xr.Dataset:
-    """Return forecast from a state; where runs are interpolated, and the state is none of theirs,
+    """Forecast from a state; where runs are interpolated, and the state is none of theirs,
     from the context alone, as the refusal says.
     """
     with warnings.catch_warnings():
