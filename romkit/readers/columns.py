@@ -9,15 +9,11 @@ import pandas as pd
 from romkit.core.errors import InputError
 from romkit.data.names import split_unit
 from romkit.data.units import is_unit
+from romkit.readers.numbers import MISSING
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
 
 COMMENT = ("#", "%")
-
-DASHES = {"-", "--", "---", ".", "..", "...", "*", "**", "***", "?"}
-
-MISSING = DASHES | {"na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data"}
-"""Marks of numbers that are missing, in small letters, beside those that pandas knows."""
 
 MOSTLY = 0.5
 """Share of text from which on a column is one of text."""

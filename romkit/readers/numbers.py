@@ -13,6 +13,12 @@ FILL = np.float32(9.969209968386869e36)
 """Value of numbers in netCDF that were never written."""
 
 
+MISSING = {
+    "-", "--", "---", ".", "..", "...", "*", "**", "***", "?",
+    "na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data",
+}  # fmt: skip
+"""Marks of numbers that are missing, in small letters, beside those that pandas knows."""
+
 MARKS = (
     999,
     9999,
