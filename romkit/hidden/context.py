@@ -361,7 +361,7 @@ class HiddenContext:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
         self._check_names(values, labels)
-        known = np.array([[values[name] for name in self.known]], dtype=float).reshape(1, -1)
+        known = torch.tensor([[values[name] for name in self.known]], dtype=torch.float64)
         hidden = torch.tensor([[values.get(name, 0.0) for name in self.names]], dtype=torch.float64)
         if self.labels and not values.keys().isdisjoint(labels):
             labelled = torch.tensor([[values[name] for name in labels]]).double()
@@ -407,7 +407,7 @@ class HiddenContext:
                 fix = "give it as a coordinate"
                 raise InputError(name, expected="one known value", got=len(own), fix=fix)
             values.append(float(own[0]))
-        return self.frame.known(np.array([values]).reshape(1, -1))
+        return self.frame.known(torch.tensor([values], dtype=torch.float64))
 
     @property
     def identifiability(self) -> str:

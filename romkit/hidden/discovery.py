@@ -1,5 +1,7 @@
 """Discovery of hidden contexts: search, last fit, and factors on its errors by left-out groups."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -8,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.errors import Estimate, Posterior, factor
-from romkit.hidden.family import Family
+from romkit.hidden.family import Family, motion
 from romkit.hidden.gauge import gauged
 from romkit.hidden.joint import Expanded, Plan, fitted, polished
 from romkit.hidden.placing import placed
@@ -43,19 +45,27 @@ class Discovery:
     """Laws of a family with hidden contexts.
 
     Attributes:
-        motion: of the laws.
         posterior: laws and contexts in the gauge, with their errors.
-        chosen: trial whose structure was taken.
-        trials: all of them, from the simplest on.
+        trials: all that were tried, from the simplest on.
+        taken: number of the trial whose structure was taken.
         of_contexts, of_forecasts: factors on deviations, by left-out groups.
     """
 
-    motion: Motion
     posterior: Posterior
-    chosen: Trial
-    trials: list[Trial]
+    trials: Sequence[Trial]
+    taken: int
     of_contexts: float
     of_forecasts: float
+
+    @property
+    def chosen(self) -> Trial:
+        """The trial whose structure was taken."""
+        return self.trials[self.taken]
+
+    @functools.cached_property
+    def motion(self) -> Motion:
+        """Motion of the laws."""
+        return motion(self.posterior.family.theta.shape[2], self.chosen.structure.degree)
 
 
 def discovered(groups: Groups) -> Discovery:
@@ -74,7 +84,8 @@ def discovered(groups: Groups) -> Discovery:
         if check.shared >= chosen.structure.hidden:
             break
         allowed = [t for t in allowed if t.structure.hidden < chosen.structure.hidden]
-    return Discovery(own.motion, posterior, chosen, trials, check.of_contexts, check.of_forecasts)
+    taken = trials.index(chosen)
+    return Discovery(posterior, trials, taken, check.of_contexts, check.of_forecasts)
 
 
 class Check(NamedTuple):

@@ -3,7 +3,6 @@ last fit, and factors on them that left-out groups tell.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +16,8 @@ STIFF = 1e6
 """Weight of the gauge, relative to the largest information about a context."""
 
 
-class Noise(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Noise:
     """Residuals of a fit, in its units.
 
     Attributes:

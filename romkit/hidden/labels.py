@@ -1,7 +1,6 @@
 """Maps between hidden parameters and known ones, where some groups have these."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +19,8 @@ BETTER = 0.7
 """Error of a higher degree, relative to that of the one before, from which on it is taken."""
 
 
-class Polynomial(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Polynomial:
     """Polynomial map y = T((x - shift) / scale) B.
 
     Attributes:

@@ -143,7 +143,7 @@ def start(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> F
     """
     if structure.hidden != 1 or structure.bend == 1:
         return own.start(structure, kept)
-    straight = structure._replace(hidden=structure.bend, bend=1)
+    straight = replace(structure, hidden=structure.bend, bend=1)
     begin = own.start(straight, kept)
     family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
     return own.curve(family, structure.bend)

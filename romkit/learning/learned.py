@@ -53,7 +53,7 @@ class Learned(Judged):
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
         hidden: parameters that nobody recorded, with what places new runs; None where none was
-            asked for, and of a model that was loaded.
+            asked for.
 
     Example:
         >>> import numpy as np

@@ -1,5 +1,5 @@
-"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws and bases as files; data that
-stay in theirs.
+"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws, bases and hidden contexts as
+files; data that stay in theirs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,8 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
+from romkit.hidden import HiddenContext
+from romkit.hidden import storage as hidden
 from romkit.integrators import LearnedField
 from romkit.laws import storage as laws
 from romkit.projections import Projection
@@ -25,13 +27,13 @@ from romkit.readers.tables import of_table
 
 
 @validated
-def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
-    """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or
-    nothing at all.
+def save(model: Projection | LearnedField | Basis | HiddenContext, path: FilePath) -> Path:
+    """Write a projection or a fitted law, or a stack of them, a basis, or a hidden context with its
+    runs to one file: all of it, or nothing at all.
 
     Args:
-        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; or a
-            basis.
+        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; a
+            basis; or what `romkit.hidden_context` returned.
         path: the file, in the safetensors format; an earlier one is replaced once the new one is
             complete.
 
@@ -54,16 +56,18 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
         return files.write(path, "projection", *projections.packed(model))
     if isinstance(model, LearnedField):
         return files.write(path, "law", *laws.packed(model))
+    if isinstance(model, HiddenContext):
+        return files.write(path, "hidden context", *hidden.packed(model))
     return files.write(path, "basis", *bases.packed(model))
 
 
 @validated
-def load(path: FilePath) -> Projection | LearnedField | Basis:
+def load(path: FilePath) -> Projection | LearnedField | Basis | HiddenContext:
     """Read what `save` wrote, or a projection that ships with romkit, by its name:
     `load("ncae-lorenz96")`.
 
     Returns:
-        The projection, the law or the basis on the CPU, in the precision that it was saved in, with
+        The projection, the law, the basis or the hidden context on the CPU, in the precision that it was saved in, with
         its seed axis if it was a stack.
 
     Raises:
@@ -77,6 +81,8 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
         ('ncae', 2, True)
     """
     header, tensors = files.read(projections.find(path))
+    if "hidden" in header:
+        return hidden.unpacked(path, header, tensors)
     if "basis" in header:
         return bases.unpacked(path, header, tensors)
     return (laws if "law" in header else projections).unpacked(path, header, tensors)
