@@ -242,3 +242,11 @@ def test_a_changed_file_is_refused(found, tmp_path):
     tensors[hidden] = tensors[hidden][:-1]
     with pytest.raises(FileError):
         storage.unpacked(path, header, tensors)
+
+
+@pytest.mark.slow
+def test_a_saved_model_of_learn_places_runs(tmp_path):
+    model = romkit.learn(oscillators(STIFFNESS), context="hidden", group="batch")
+    loaded = romkit.Learned.load(model.save(tmp_path / "model"))
+    new = romkit.data.from_arrays(oscillation(1.75, (1.0, -0.5))[:10], TIMES[:10])
+    assert loaded.place(new).context == model.place(new).context
