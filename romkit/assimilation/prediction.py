@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
@@ -94,7 +95,7 @@ class Prediction:
     def _tolerance(self, noise: Tensor) -> float:
         """Relative error of latent states that no sum of squares of a window shows."""
         std = self.frame.state_std.double()[self.rows]
-        relative = float((noise / std)[std > 0].min())
+        relative = float((noise / divisor(std)).min())
         numbers = len(self.times) * len(self.rows)
         tolerance = SHARE * relative / numbers**0.5
         return min(max(tolerance, TIGHTEST), LOOSEST)

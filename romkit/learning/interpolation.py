@@ -46,8 +46,8 @@ from romkit.learning.contexts import (
 from romkit.learning.errors import without_gaps
 from romkit.learning.jackknife import changes
 from romkit.learning.kriging import Kernel
-from romkit.learning.scale import deviations, shared
 from romkit.learning.weights import Regression, Weights, combined, splines
+from romkit.metrics import deviations, per_unit
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
 from romkit.projections import Projection
@@ -326,7 +326,7 @@ class InterpolatedRuns:
     @functools.cached_property
     def _deviation(self) -> Array:
         """(n,) in which errors are measured."""
-        return shared(self.projection.frame.state_std.double().numpy(), self.runs)
+        return per_unit(self.projection.frame.state_std.double().numpy(), self.runs)
 
     @property
     def _known(self) -> Tensor:

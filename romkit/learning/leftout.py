@@ -19,8 +19,8 @@ from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.quiet import quiet, quietly
 from romkit.learning.rollouts import rolled_out
-from romkit.learning.scale import shared
 from romkit.learning.spaces import Spaces
+from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
@@ -128,4 +128,4 @@ def together(several: Sequence[Forecasts], data: xr.Dataset) -> Forecasts:
         states[name] = np.concatenate([forecasts.states[name] for forecasts in several])
     truth = np.concatenate([forecasts.truth for forecasts in several])
     deviation = np.nanstd(data["state"].values, axis=(0, 1))
-    return Forecasts(states, truth, deviation, shared(deviation, data))
+    return Forecasts(states, truth, deviation, per_unit(deviation, data))

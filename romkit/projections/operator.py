@@ -375,7 +375,7 @@ class Operator:
         """z (..., m) of states (..., n) of which components are NaN."""
         missing = x.isnan()
         frame = self._frame
-        std = self._frame.state_std
+        std = tensors.divisor(self._frame.state_std)
         mean = frame.denormalise(torch.zeros_like(frame.state_shift))
         completed = torch.where(missing, mean, x)
         start = self.encode(completed)
