@@ -35,6 +35,17 @@ EXTRAPOLATED = 0.02
 """Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
 
 
+def read(
+    source: object, context: str | Sequence[str] | None
+) -> tuple[xr.Dataset | pd.DataFrame, Sequence[str] | None]:
+    """Return a dataset or a table, of files what they hold, and the names of the parameters."""
+    names = [context] if isinstance(context, str) else context
+    if isinstance(source, xr.Dataset | pd.DataFrame):
+        return source, names
+    data, parameters = read_runs([source] if isinstance(source, str | Path) else source)
+    return data, names if names is not None else parameters or None
+
+
 def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Return runs in romkit's schema, at three contexts or more."""
     with warnings.catch_warnings(record=True) as caught:
@@ -62,17 +73,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
 
 def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Return files, tables and datasets in romkit's schema, on the times that they have."""
-    data = source
-    names = context
-    if isinstance(context, str):
-        names = [context]
-    if not isinstance(source, xr.Dataset | pd.DataFrame):
-        files = source
-        if isinstance(source, str | Path):
-            files = [source]
-        data, parameters = read_runs(files)
-        if names is None and parameters:
-            names = parameters
+    data, names = read(source, context)
     if _has_schema(data):
         # `describe` warns of those in other data
         warn_of_extremes(data)
