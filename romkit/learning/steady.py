@@ -18,8 +18,8 @@ from romkit.data.context import contexts_of
 from romkit.learning.candidates import RunsCandidate
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns, Interpolation
-from romkit.learning.scale import deviations
 from romkit.learning.spaces import Spaces
+from romkit.metrics import deviations
 from romkit.numerics import folds
 from romkit.numerics.smoothers import (
     Kriging,

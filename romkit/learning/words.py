@@ -111,7 +111,10 @@ def equations(learned: Judged) -> list[str]:
         return []
     if law.coefficient_count > WRITTEN:
         return [f"{law.coefficient_count} coefficients: model.law.formulas() has the equations"]
-    return [shortened(line) for line in law.formulas(most=READABLE)]
+    # what is conserved, of an equation that was shortened by it
+    _, _, note = law.source.partition(", of which ")
+    about = [f"terms of which {note}"] if note else []
+    return [*(shortened(line) for line in law.formulas(most=READABLE)), *about]
 
 
 def law(learned: Judged) -> str:
