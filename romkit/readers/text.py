@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -230,25 +231,33 @@ def _head(path: str | Path, lines: Sequence[str], dialect: Dialect) -> Head:
     rows = {k: dialect.cells(line) for k, line in enumerate(lines) if _has_cells(line)}
     if not rows:
         raise FileError(path, problem="holds no table", fix="write a row of names first")
-    # the last rows are numbers, and most of them are complete
-    sizes = Counter(map(len, list(rows.values())[-HEAD // 2 :]))
-    width = max(sizes, key=lambda size: (sizes[size], size))
+    width = _width(rows)
     above = _rows_above(rows, width, dialect)
     first = max(above, default=-1) + 1
     names = _names_in_comment(lines[: next(iter(rows))], width, dialect)
     units: list[str] = []
     # names in a comment count where the row above the numbers is too short for names
-    if above and not (names and len(rows[above[-1]]) < width):
-        names = rows[above.pop()]
-        if above and _are_names(rows[above[-1]], width) and len(names) >= width:
-            units, names = names, rows[above.pop()]
+    has_row = bool(above) and (not names or len(rows[above[-1]]) >= width)
+    if has_row:
+        names, units = _names_and_units(rows, above, width)
     names = _completed([name.strip('"') for name in names], lines, rows, first)
     _check_names(path, names, width)
-    if above:
-        texts = ", ".join(repr(lines[k].strip().strip(",;")[:40]) for k in above[:4])
+    _say_left_out([lines[k] for k in above])
+    cells = [cell.strip(" []()-") for cell in units]
+    return Head(names, dict(filter(all, zip(names, cells, strict=False))), first)
+
+
+def _width(rows: Rows) -> int:
+    """Return number of columns: the last rows are numbers, and most of them are complete."""
+    sizes = Counter(map(len, list(rows.values())[-HEAD // 2 :]))
+    return max(sizes, key=lambda size: (sizes[size], size))
+
+
+def _say_left_out(lines: Sequence[str]) -> None:
+    """Warn of lines about the measurement, by the first four."""
+    if lines:
+        texts = ", ".join(repr(line.strip().strip(",;")[:40]) for line in lines[:4])
         warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
-    cells = {name: cell.strip(" []()") for name, cell in zip(names, units, strict=False)}
-    return Head(names, {name: unit for name, unit in cells.items() if unit not in ("", "-")}, first)
 
 
 def _rows_above(rows: Rows, width: int, dialect: Dialect) -> list[int]:
@@ -267,21 +276,32 @@ def _rows_above(rows: Rows, width: int, dialect: Dialect) -> list[int]:
     return above
 
 
-def _are_names(row: Sequence[str], width: int) -> bool:
-    """Tell whether a row has a name of its own for each column: what stands below are units."""
-    return len(row) == width and all(row) and len(set(row)) == width
+def _names_and_units(rows: Rows, above: list[int], width: int) -> tuple[list[str], list[str]]:
+    """Take names, and perhaps units, from the rows above the numbers, last ones first."""
+    last = list(rows[above.pop()])
+    if above and len(last) >= width:
+        before = list(rows[above[-1]])
+        # a row that has a name of its own for each column: what stands below are units
+        if len(before) == width and "" not in before and len(set(before)) == width:
+            above.pop()
+            return before, last
+    return last, []
 
 
 def _completed(names: list[str], lines: Sequence[str], rows: Rows, first: int) -> list[str]:
     """Name columns that nobody named: an empty one at the end, or that of the names of rows."""
-    below = [k for k in rows if k >= first]
-    width = len(rows[below[0]]) if below else len(names)
-    if len(names) == width - 1 and lines[below[0]].lstrip().startswith('"'):
-        names = ["", *names]  # as R writes names of rows
-    elif len(names) == width - 1 and not any(rows[k][-1] for k in below):
-        names = [*names, ""]
-    if not any(names[width:]):
-        names = names[:width]
+    below = {k: row for k, row in rows.items() if k >= first}
+    if not below:
+        return names
+    start, row = next(iter(below.items()))
+    width = len(row)
+    if len(names) == width - 1:
+        if lines[start].lstrip().startswith('"'):
+            names = ["", *names]  # as R writes names of rows
+        elif not any(map(itemgetter(-1), below.values())):
+            names = [*names, ""]
+    while len(names) > width and not names[-1]:
+        names = names[:-1]
     return [name or f"Unnamed: {column}" for column, name in enumerate(names)]
 
 

@@ -21,6 +21,7 @@ from romkit.integrators import LearnedField
 from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
+from romkit.readers.names import Guess
 from romkit.readers.several import opened
 from romkit.readers.snapshot_files import without_time
 from romkit.readers.tables import of_table
@@ -139,9 +140,10 @@ def _of_table(
     """Convert a table of runs to a dataset, in memory."""
     run = along if along in table.columns else None
     contexts = without_time(parameters)
-    data, _, notes = of_table(table, contexts, run, None)
-    for note in notes:
-        warn(note, DataWarning)
+    guesses: list[Guess] = []
+    data, _ = of_table(table, contexts, run, None, guesses)
+    for guess in guesses:
+        warn(str(guess), DataWarning)
     for name in contexts:
         data[name].attrs[ROLE] = "context"
     return data
