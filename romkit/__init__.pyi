@@ -41,6 +41,7 @@ from romkit.hidden import hidden_context as hidden_context
 from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn
+from romkit.learning.regressor import RunsRegressor as RunsRegressor
 from romkit.models.timing import timed as timed
 from romkit.verbs.bootstrap import bootstrap as bootstrap
 from romkit.verbs.compare import compare as compare

@@ -285,6 +285,39 @@ class Equation(LearnedField):
             lines.append(rf"\{accent}{{{text}}} = {right}")
         return lines
 
+    @classmethod
+    def from_pysindy(cls, model: object) -> "Equation":
+        """Return the law of a fitted `pysindy.SINDy`, for `rollout(..., dynamics=law)`: its states
+        are the latents, its control inputs the context.
+
+        Its terms may be of `PolynomialLibrary`, `IdentityLibrary` and `FourierLibrary`, and of their
+        sums.
+
+        Raises:
+            InputError: a model that is not fitted, is discrete in time, or has other terms.
+
+        Example:
+            >>> import numpy as np, pysindy
+            >>> from romkit.laws import Equation
+            >>> t = np.linspace(0, 6, 200)
+            >>> x = np.stack([np.cos(t), np.sin(t)], axis=1)
+            >>> model = pysindy.SINDy().fit(x, t=t, feature_names=["x", "y"])
+            >>> Equation.from_pysindy(model).formulas(digits=2)
+            ["x' = -1.0 y", "y' = 1.0 x"]
+        """
+        basis, coefficients = symbolic.read_pysindy(model)
+        unknown = torch.full((coefficients.shape[-1],), torch.nan, dtype=torch.float64)
+        return cls(
+            basis,
+            coefficients,
+            order=1,
+            source="pysindy.SINDy",
+            samples=0,
+            condition=torch.tensor(torch.nan, dtype=torch.float64),
+            converged=torch.tensor(True),
+            residual=unknown,
+        )
+
     def to_pysindy(self) -> object:
         """Return a fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes
         its control input.
