@@ -138,7 +138,7 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     problems.
     """
     errors = torch.stack([judge.errors(law, rows, judge.finest) for judge in judges])
-    return errors.flatten(0, -2).nanmean(0).numpy()
+    return errors.flatten(0, -2).nanmean(0).numpy(force=True)
 
 
 def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCandidate] | None:

@@ -15,6 +15,7 @@ import romkit.data as datasets
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data.context import contexts_of
+from romkit.engine import Device
 from romkit.hidden import wants_hidden, with_hidden_context
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
@@ -54,6 +55,7 @@ def learn(
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     period: Positive | None = None,
     seconds: Seconds = 60.0,
+    device: Device | None = None,
     seed: Seed = 0,
 ) -> Learned | SteadyModel:
     """Learn a reduced model from runs: read them, choose manifold and law, and measure the errors.
@@ -89,6 +91,7 @@ def learn(
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
         seconds: of the processor, about how long the choice may take.
+        device: "cpu" (default) or "cuda", where laws are fitted, as in `romkit.law`.
         seed: of all random numbers.
 
     Returns:
@@ -140,7 +143,7 @@ def learn(
     if held_out is not None:
         train, test = datasets.split(data, held_out)
     rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
-    spaces = Spaces(train, rows)
+    spaces = Spaces(train, rows, device=device)
     policy = Policy()
     order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
     chosen = _chosen(order, policy)

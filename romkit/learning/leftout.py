@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 
 from romkit.core.runtime import track
+from romkit.core.tensors import on_device
 from romkit.core.types import Array
 from romkit.data.context import contexts_of
 from romkit.integrators import LearnedField
@@ -67,9 +68,9 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
         if fold == ALL and candidate.latents == 0:
             # equations of physical quantities are read
             law = short(law, candidate, SHORTENING)
-        errors = judge.errors(law, torch.arange(len(judge.states))).numpy()
+        errors = judge.errors(law, torch.arange(len(judge.states))).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
-        law = with_phase(law, projection, candidate.spaces.kept(fold))
+        law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors)
 
 

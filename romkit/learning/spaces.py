@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from romkit.core.errors import DataWarning, FitWarning, InputError, warn
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, Space
 from romkit.laws.decoding import judge_of
+from romkit.laws.sources import placed
 from romkit.projections import Projection
 from romkit.verbs.fit import fit
 
@@ -39,6 +41,7 @@ class Spaces:
         folds: numbers (k,) of the runs that each fold leaves out.
         label: of a change to the data, in words; "" for data as they came.
         change: that was made; None for data as they came.
+        device: of latent samples; None for the CPU.
     """
 
     def __init__(
@@ -47,11 +50,13 @@ class Spaces:
         folds: Sequence[Tensor],
         label: str = "",
         change: Change | None = None,
+        device: torch.device | None = None,
     ):
         self.data = data
         self.folds = folds
         self.label = label
         self.change = change
+        self.device = device
         self._kept: dict[int, xr.Dataset] = {}
         self._bases: dict[int, Basis | None] = {}
         self._projections: dict[tuple[int, int], Projection] = {}
@@ -61,7 +66,7 @@ class Spaces:
     def changed(self, label: str, change: Change) -> "Spaces":
         """Make spaces of changed data, once for each label."""
         if label not in self._changed:
-            self._changed[label] = Spaces(change(self.data), self.folds, label, change)
+            self._changed[label] = Spaces(change(self.data), self.folds, label, change, self.device)
         return self._changed[label]
 
     def like(self, data: xr.Dataset) -> xr.Dataset:
@@ -137,7 +142,8 @@ class Spaces:
         """Encode all runs by the manifold of a fold, as an estimator takes samples."""
         key = type(estimator).choices, latents, fold
         if key not in self._spaces:
-            family, shapes = self.projection(latents, fold).for_law(self.data)
+            projection = placed(self.projection(latents, fold), self.device)
+            family, shapes = projection.for_law(self.data)
             samples = estimator.choices(family, shapes)[0]
             self._spaces[key] = Space(samples, judge_of(family, shapes, samples))
         return self._spaces[key]

@@ -13,7 +13,9 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.tensors import on_device
 from romkit.data import check_states
+from romkit.engine import Device
 from romkit.integrators import LearnedField
 from romkit.laws import LAWS, Equation, Estimator
 from romkit.laws.baselines import mean_error, nearest_and_shifted
@@ -26,7 +28,7 @@ from romkit.laws.refine import refined
 from romkit.laws.samples import one_axis
 from romkit.laws.shooting import POLISHED
 from romkit.laws.shorten import FitTo, shortened
-from romkit.laws.sources import ProjectionFamily
+from romkit.laws.sources import ProjectionFamily, placed
 from romkit.laws.useless import USEFUL, warn_if_useless
 from romkit.projections import Identity
 from romkit.select import Candidate, Policy, Trial, preferred, search
@@ -51,6 +53,7 @@ def law(
     *,
     seconds: Seconds = 120.0,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
+    device: Device | None = None,
     seed: Seed = 0,
 ) -> LearnedField:
     """Fit latent dynamics to data: the kind, with the settings, that forecasts runs best that were
@@ -73,6 +76,9 @@ def law(
             is time. The result is the same wherever there is time for all.
         kinds: names of `LAWS`, or their settings, `SINDy(degree=2)`; those that are left open are
             chosen. Kinds that cannot be fitted to such data are left out.
+        device: "cpu" or "cuda", where to fit, by default where the projection is: a GPU pays for
+            regressions on millions of samples, and not for shooting along some runs. The law is
+            returned on the CPU.
         seed: of all random numbers.
 
     Returns:
@@ -99,6 +105,7 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
+    projection = placed(projection, device)
     family, shapes = projection.for_law(data)
     policy = Policy()
     candidates = _candidates(
@@ -122,7 +129,8 @@ def law(
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
-    return with_phase(replace(fit, source=source, report=report), projection, data)
+    fit = with_phase(replace(fit, source=source, report=report), projection, data)
+    return on_device(fit, "cpu")
 
 
 def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
@@ -144,7 +152,9 @@ def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> Learned
     # it has to follow the runs that it was fitted to as well
     policy = Policy()
     rows = torch.arange(len(judge.states))
-    before, after = (judge.errors(each, rows, POLISHED).numpy() for each in (law, shorter))
+    before, after = (
+        judge.errors(each, rows, POLISHED).numpy(force=True) for each in (law, shorter)
+    )
     if policy.is_as_good(policy.logarithms(after), policy.logarithms(before)):
         return shorter
     return law
