@@ -179,17 +179,13 @@ def read_pysindy(model: object) -> tuple[Features, Tensor]:
         InputError: a model that is not fitted, is discrete in time, or has other terms.
     """
     import pysindy
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
 
     expected = "a fitted pysindy.SINDy of continuous time"
     if not isinstance(model, pysindy.SINDy):
         raise InputError("model", expected=expected, got=type(model).__name__, fix="fit one")
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
+    if not hasattr(model.optimizer, "coef_"):
         fix = "call model.fit(x, t=t) first"
-        raise InputError("model", expected=expected, got="one that is not", fix=fix) from None
+        raise InputError("model", expected=expected, got="one that is not", fix=fix)
     values = torch.as_tensor(np.array(model.coefficients()), dtype=torch.float64)  # (m, K)
     m = len(values)
     names = model.feature_names

@@ -12,7 +12,7 @@ import romkit.data as datasets
 from romkit.core.errors import InputError
 from romkit.data.names import TRAJECTORIES
 from romkit.learning.contexts import number_of_contexts
-from romkit.readers.names import guessed_time
+from romkit.readers.names import Fact, guessed_time
 
 SETTLED = 1e-6
 """Range along time, in that over all runs, up to which a variable is at rest."""
@@ -71,7 +71,8 @@ def _of_table(table: pd.DataFrame, context: Sequence[str]) -> xr.Dataset | None:
     if not {*context} <= {*table.columns}:
         return None
     others = [name for name in table.columns if name not in context]
-    time, _ = guessed_time({str(name): (_are_dates(table[name]), {}) for name in others})
+    facts = {str(name): Fact(_are_dates(table[name]), {}) for name in others}
+    time = guessed_time(facts, [])
     runs = [*context, *(name for name in TRAJECTORIES if name in others)]
     if time is None:
         is_once = not table.duplicated(runs).any()
@@ -105,10 +106,10 @@ def _of_data(data: xr.Dataset) -> xr.Dataset | None:
     facts = {}
     for name, values in data.variables.items():
         if values.ndim in (1, 2):
-            facts[str(name)] = (values.dtype.kind == "M", values.attrs)
+            facts[str(name)] = Fact(values.dtype.kind == "M", values.attrs)
     for name in data.dims:
-        facts.setdefault(str(name), (False, {}))
-    time, _ = guessed_time(facts)
+        facts.setdefault(str(name), Fact(False, {}))
+    time = guessed_time(facts, [])
     if time is None:
         return data
     (*_, along) = data[time].dims if time in data.variables else (time,)
