@@ -231,6 +231,16 @@ class LearnedField(LatentField, Display):
         """Return the law in lines of text, with what is known of its errors."""
         return [repr(self)]
 
+    def formulas(self, digits: Count = 4, most: Count | None = None) -> list[str]:
+        """Return the law as formulas, a line for each latent; of one without terms, as a network, its
+        description.
+
+        Args:
+            digits: of numbers.
+            most: terms of each equation, the largest ones; by default all.
+        """
+        return self.details()
+
     def facts(self) -> dict[str, str]:
         """Kind and sizes, what it was fitted to, and its details."""
         facts = {

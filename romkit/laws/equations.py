@@ -20,6 +20,9 @@ from romkit.laws.libraries import CONSTANT, Polynomial
 if TYPE_CHECKING:
     import sympy
 
+SHOWN = 8
+"""Terms of an equation that it prints of itself, the largest ones: what fits on two lines."""
+
 
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,9 +206,13 @@ class Equation(LearnedField):
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
 
     @validated
-    def equations(self, digits: Count = 4) -> list[str]:
+    def equations(self, digits: Count = 4, most: Count | None = None) -> list[str]:
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000
         δz0 F`.
+
+        Args:
+            digits: of numbers.
+            most: terms of each equation, the largest ones; by default all.
         """
         self._check_single("equations")
         dots = "'" * self.order
@@ -213,7 +220,7 @@ class Equation(LearnedField):
         columns = self.coefficients.T.tolist()
         # variables of a law of second order have rates behind them, which have no equation
         for name, column in zip(self.basis.variables.symbols, columns, strict=False):
-            formula = symbolic.formula(column, self.terms, digits)
+            formula = symbolic.formula(column, self.terms, digits, most)
             equations.append(f"{name}{dots} = {formula}")
         return equations
 
@@ -225,7 +232,8 @@ class Equation(LearnedField):
                 lines += [f"law {k} of the stack", *law.details()]
             return lines
         lines = []
-        for equation, residual in zip(self.equations(), self.residual.tolist(), strict=True):
+        shown = unchecked(self.equations)(most=SHOWN)
+        for equation, residual in zip(shown, self.residual.tolist(), strict=True):
             lines.append(f"{equation}   (residual {residual:.1e})")
         return lines + self._definitions
 
@@ -362,7 +370,7 @@ class Equation(LearnedField):
             f"condition {self.condition.item():.1e}",
             f"{self.samples} samples; {self.source}",
         ]
-        formulas = unchecked(self.equations)()
+        formulas = unchecked(self.equations)(most=SHOWN)
         lines = [f"Equation({', '.join(facts)})", *formulas, *self._definitions]
         if not bool(self.converged):
             lines.append("the support had not settled: raise max_iter")

@@ -27,15 +27,24 @@ smaller ones are remainders of terms that cancel."""
 # -- text ------------------------------------------------------------------------------------------
 
 
-def formula(column: Sequence[float], names: Sequence[str], digits: int) -> str:
-    """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any."""
+def formula(
+    column: Sequence[float], names: Sequence[str], digits: int, most: int | None = None
+) -> str:
+    """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any. Of more than `most` the
+    largest ones, and the number of the others.
+    """
+    sizes = sorted((abs(value) for value in column if value), reverse=True)
+    least = sizes[most - 1] if most is not None and len(sizes) > most else 0.0
     text = ""
     for value, name in zip(column, names, strict=True):
-        if not value:
+        if not value or abs(value) < least:
             continue
         number = f"{abs(value):#.{digits}g}".rstrip(".")
         term = number if name == CONSTANT else f"{number} {name}"
         text += _sign(value, leads=not text) + term
+    smaller = sum(size < least for size in sizes)
+    if smaller:
+        text += f" + ... ({smaller} smaller terms)"
     return text or "0"
 
 
