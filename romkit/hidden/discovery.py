@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import scipy.stats
 import torch
 from torch import Tensor
 
@@ -158,11 +157,13 @@ def number_shared(contexts: Tensor, group: Tensor) -> int:
     Source: Conover, Iman (1981), Rank transformations as a bridge between parametric and
     nonparametric statistics.
     """
+    from scipy import stats  # slow to import, and seldom needed
+
     shared = 0
     members = [group == number for number in range(int(group.max()) + 1)]
     for column in contexts.T.numpy():
-        ranks = scipy.stats.rankdata(column)
-        test = scipy.stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
+        ranks = stats.rankdata(column)
+        test = stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
         shared += bool(test.pvalue < 1 - SURE)
     return shared
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import torch
 import xarray as xr
 from torch import Tensor
@@ -286,5 +285,7 @@ def _generator(operator: Array, step: float) -> Tensor:
         raise InputError("data", expected=expected, got=got, fix=fix)
     # constants and inputs stay in a step
     square = np.concatenate([operator, np.eye(size)[d:]])
+    import scipy.linalg  # slow to import, and seldom needed
+
     logarithm = np.real(scipy.linalg.logm(square))
     return torch.from_numpy(logarithm[:d] / step)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core.types import Array
@@ -63,4 +62,6 @@ def changes(
 def _smoothed(size: Array) -> Array:
     """Return moving mean over the times of sizes (k, T)."""
     window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
+    from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
+
     return uniform_filter1d(size, window, axis=1, mode="nearest")

@@ -4,8 +4,6 @@ coordinates of its maps.
 
 from collections.abc import Callable, Sequence
 
-import dask
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -208,6 +206,9 @@ class Frame(nn.Module):
 
         A snapshot of which components are missing has no coordinates there: it is counted.
         """
+        import dask  # slow to import, and seldom needed
+        import dask.array as da
+
         deviation = state.data - self.basis.mean.numpy()
         present = da.isfinite(deviation)
         complete = present.all(-1, keepdims=True)

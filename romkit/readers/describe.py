@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -12,7 +11,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.equal_runs import warn_of_equal_runs
@@ -245,7 +244,7 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]
     return coords, about
 
 
-def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str]) -> Array | da.Array:
+def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str]) -> Array | Chunked:
     """Return rates (trajectories, times, n) in the order of the components of the states."""
     like = []
     for variable, name in zip(layout.variables, names, strict=True):

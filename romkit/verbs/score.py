@@ -1,6 +1,5 @@
 """Errors of a reduced model against the truth."""
 
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -10,7 +9,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Array, Chunked
 from romkit.data import DIMS, context_names
 from romkit.data.layout import component_names
 from romkit.data.schema import variable_of, with_trajectories
@@ -147,8 +146,8 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
 
 
 def nrmse_of_known(
-    truth: Array | da.Array, reduced: Array | da.Array, std: Array
-) -> tuple[Array | da.Array, Array | da.Array]:
+    truth: Array | Chunked, reduced: Array | Chunked, std: Array
+) -> tuple[Array | Chunked, Array | Chunked]:
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and
     their number.
     """
