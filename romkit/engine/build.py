@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-import platformdirs
 import torch
 
 from romkit.core import files, runtime
@@ -172,9 +171,18 @@ def _compiler(variable: str, usual: str) -> list[str]:
     return [usual]
 
 
+def _caches() -> Path:
+    """Folder of caches of this user, as the platform has it."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
 def _cache_folder() -> Path:
     """Folder of compiled code of this user; others must not be able to write to it."""
-    folder = platformdirs.user_cache_path("romkit", appauthor=False)
+    folder = _caches() / "romkit"
     if not folder.is_absolute():
         raise RuntimeError("there is no home folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
