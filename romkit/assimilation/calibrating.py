@@ -46,7 +46,7 @@ def calibrate(
     sensors: Sequence[object] | None = None,
     noise: Positive | Numbers | None = None,
     solver: Solver | None = None,
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
     starts: Count = 4,
 ) -> Calibration:
     """Measure the errors of a reduced model, and of contexts estimated with it, on data with known

@@ -36,7 +36,7 @@ def sensors(
     system: System | None = None,
     candidates: Sequence[object] | None = None,
     solver: Solver | None = None,
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
 ) -> xr.Dataset:
     """Choose the components whose observations tell most about context and latent state.
 
@@ -56,7 +56,7 @@ def sensors(
         system: the full model, for dynamics that look at it.
         candidates: names or numbers of components to choose from, all by default.
         solver: of the latent equation; by default `RK4` with a step that is checked.
-        engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
+        engine: as of `romkit.rollout`: "auto" compiles the field where it can be and that pays.
 
     Returns:
         Dataset along `sensor`, in the order of choice: `component`, which
