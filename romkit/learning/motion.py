@@ -10,6 +10,7 @@ import xarray as xr
 
 import romkit.data as datasets
 from romkit.core.errors import InputError
+from romkit.data.circles import warn_of_circles
 from romkit.data.names import TRAJECTORIES
 from romkit.learning.contexts import number_of_contexts
 from romkit.readers.names import Fact, guessed_time
@@ -46,6 +47,7 @@ def without_motion(
     if not np.isfinite(data["state"].values).all():
         fix = "fill them, or leave these fields out"
         raise InputError("state", expected="numbers in each field", got="missing ones", fix=fix)
+    warn_of_circles(data)
     lines = datasets.summary(data).splitlines()
     about_states, about_context = (line.split(maxsplit=1)[1] for line in lines[1:3])
     count, n = data.sizes["trajectory"], data.sizes["component"]

@@ -11,6 +11,7 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
+from romkit.data.circles import warn_of_circles
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
 from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
@@ -65,6 +66,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
             "romkit.data.resampled",
             DataWarning,
         )
+    warn_of_circles(common)
     filled = _with_single_cells_filled(common)
     data = _from_complete_start(filled)
     _check_contexts(data)
