@@ -36,6 +36,9 @@ MISSING = "0.85"
 NO_SPACE = ("seed", "trajectory", "time", "input", "latent_component")
 """Dimensions that are none of space."""
 
+TO_THE_RIGHT = ("x", "lon", "longitude")
+"""Names of dimensions that maps show from left to right, wherever they stand in the data."""
+
 # Okabe and Ito's colours, which colour-blind eyes can tell apart
 DARK = "#222222"
 ORANGE = "#D55E00"
@@ -240,9 +243,11 @@ def spread(data: xr.Dataset, number: int) -> Array:
 
 
 def space(values: xr.DataArray) -> list[str]:
-    """Return dimensions of space of a variable."""
-    dims = [str(dim) for dim in values.dims]
-    return [dim for dim in dims if dim not in NO_SPACE]
+    """Return dimensions of space of a variable; of two, that called x, which maps show to the right,
+    is the last.
+    """
+    dims = [str(dim) for dim in values.dims if dim not in NO_SPACE]
+    return sorted(dims, key=lambda dim: dim.lower() in TO_THE_RIGHT)
 
 
 def places(values: xr.DataArray, dim: str) -> Array:
