@@ -44,6 +44,8 @@ class Equation(LearnedField):
         converged: (...) whether the support settled within `max_iter` steps.
         residual: (..., latent) root mean square residual over the samples, relative to that of the
             target.
+        last: latents (runs, latent) at the last samples of the runs, without their noise, of a law
+            that was fitted together with the states; forecasts that continue the runs start there.
 
     Example:
         >>> import torch
@@ -72,6 +74,7 @@ class Equation(LearnedField):
     control_unit: str = ""
     domain: Region | None = None
     report: Sequence[object] = ()
+    last: Tensor | None = None
 
     FACTS: ClassVar[tuple[str, ...]] = ("condition", "converged", "residual")
     """Attributes that describe the fit, and may be infinite (see `core.packing`)."""

@@ -305,13 +305,7 @@ class Shots:
             matrix_back, slope_back = self.returning.normal_equations(W)
             by_group = by_group + self.weight * matrix_back
             slope = slope + self.weight * slope_back
-        K, _, m = theta.shape
-        outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
-        blocks = by_group.reshape(-1, K, m, K, m)
-        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
-        matrix = matrix.reshape(theta.numel(), -1)
-        slopes = slope.unflatten(1, (K, m))
-        down = torch.einsum("gq,gka->kqa", self.mix, slopes)
+        matrix, down = combined(self.mix, by_group, slope.unflatten(1, (theta.shape[0], -1)))
         down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
         if len(free) < len(matrix):
@@ -424,6 +418,18 @@ class Shots:
         residual = share * r
         both = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
         return self.beside.weight * both.flatten(0, 1)
+
+
+def combined(mix: Tensor, by_group: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Return normal equations (K q m, K q m), (K, q, m) of coefficients whose combinations by
+    context terms (G, q) have the ones (G, K m, K m), (G, K, m).
+    """
+    _, K, m = slope.shape
+    outer = torch.einsum("gq,gp->gqp", mix, mix)
+    blocks = by_group.reshape(-1, K, m, K, m)
+    matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
+    down = torch.einsum("gq,gka->kqa", mix, slope)
+    return matrix.reshape(down.numel(), -1), down
 
 
 def _square(residual: Tensor, seen: Tensor) -> Tensor:

@@ -210,18 +210,18 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
     context = basis.context
     if isinstance(context_library, Chebyshev) and not any(context_library.poles):
         context_library = Polynomial(context_library.degree)
-        context = _without_shift(context)
+        context = without_shift(context)
     plain = replace(
         basis,
         context_library=context_library,
-        variables=_without_shift(basis.variables),
+        variables=without_shift(basis.variables),
         context=context,
     )
     coefficients = _in_terms_of(plain, law, samples)
     return equation(samples, plain, coefficients, law.source)
 
 
-def _without_shift(scaling: Scaling) -> Scaling:
+def without_shift(scaling: Scaling) -> Scaling:
     """Return a scaling of the same largest size, that keeps zero."""
     scale = scaling.shift.abs() + scaling.scale
     return replace(scaling, shift=torch.zeros_like(scale), scale=scale)
@@ -275,8 +275,8 @@ class Curvature:
 
     matrix: Tensor
     values: Tensor
-    degrees: Tensor
-    noise: float
+    degrees: Tensor | None = None
+    noise: float = 0.0
 
     def without(self, kept: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values (k,) of the coefficients that are kept, which make up for the others as

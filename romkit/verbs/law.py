@@ -22,6 +22,7 @@ from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
 from romkit.laws.decoding import judge_of
 from romkit.laws.folds import folds_of, without
+from romkit.laws.joint import jointly
 from romkit.laws.noise import is_map
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
@@ -65,6 +66,9 @@ def law(
     states over whole runs; where no law keeps the phase over these, over segments of some periods.
     The simplest law within one standard error of the best is fitted to all runs. Its rollouts stay
     near the data for ten times their length, also from displaced starts, or the next one is taken.
+
+    Where the data have noise, an equation is fitted together with their states: its `last` are the
+    latents at the ends of the runs without noise, from which forecasts continue them.
 
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.
@@ -122,9 +126,12 @@ def law(
     samples, judge = candidate.space(ALL)
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
-    if isinstance(projection, Identity):
+    without_noise = jointly(fit, samples, seconds)
+    if isinstance(projection, Identity) and without_noise is fit:
         # equations of physical quantities are read; those of latents are not
         fit = short(fit, candidate, seconds)
+    else:
+        fit = without_noise
     (trial,) = [trial for trial in order if trial.candidate is candidate]
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
