@@ -86,7 +86,9 @@ def sensors(
     sigma = noises_of(noise, rows)
     predict = Prediction(projection, times, rows, training, sigma, dynamics, system, solver, engine)
     prior, information = _information(predict, training, sigma)
-    chosen, criterion, bound = [], [], []
+    chosen: list[int] = []
+    criterion: list[float] = []
+    bound: list[Tensor] = []
     total = prior.expand(len(information), -1, -1)  # (K, u, u)
     for _ in runtime.track(range(count), "sensors"):
         with_sensor = total.unsqueeze(1) + information  # (K, s, u, u)

@@ -147,7 +147,7 @@ def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     return None
 
 
-def _snapshots(data: xr.Dataset | Array | Tensor, device: torch.device | None) -> Tensor:
+def _snapshots(data: xr.Dataset | Array | Tensor, device: str | torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values

@@ -39,10 +39,10 @@ def everything() -> str:
     """
     sections = []
     for title, named in values.catalogue().items():
-        rows = named.items()
+        rows: list[tuple[str, ...]] = list(named.items())
         if title == "systems":
             # size and context are columns of their own
-            rows = [(name, *line.split("  ")) for name, line in rows]
+            rows = [(name, *line.split("  ")) for name, line in named.items()]
         lines = table(rows) if rows else "  none"
         sections.append(f"{title}\n{lines}")
     return "\n\n".join(sections)

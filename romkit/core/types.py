@@ -23,6 +23,7 @@ class Chunked(ABC):  # noqa: B024  of others' arrays, by their class
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> Any: ...
 
     @classmethod
     def __subclasshook__(cls, other: type) -> bool:

@@ -194,7 +194,7 @@ def _cache_folder() -> Path:
 
 
 @functools.cache
-def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
+def _temporary_folder(process: int) -> tempfile.TemporaryDirectory[str]:
     """Return a folder of this process alone: one that was forked off makes its own."""
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
@@ -263,10 +263,16 @@ def _intact(file: Path) -> bool:
 
 def _run(command: list[str], folder: str | None = None) -> str:
     """Output of a command that succeeds, in printable characters."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
         done = subprocess.run(
-            command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams
+            command,
+            cwd=folder,
+            timeout=TIME_LIMIT,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error

@@ -23,6 +23,7 @@ from romkit.core.errors import (
 from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, by_law, residual_noise
+from romkit.hidden.family import Family
 from romkit.hidden.labels import SPARE, Labels, Polynomial
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
@@ -327,7 +328,9 @@ class HiddenContext:
         run = self._dataset(torch.stack(reached), torch.stack(deviations), times, level)
         return run if np.ndim(initial_state) > 1 else run.isel(trajectory=0)
 
-    def _from(self, family, of_weights: Tensor, w: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
+    def _from(
+        self, family: Family, of_weights: Tensor, w: Tensor, times: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return states and deviations (T, m) from a state, in units of the fit."""
         motion = self.discovery.motion
         clock = times / self.frame.scale.tau
@@ -402,7 +405,9 @@ class HiddenContext:
         """Known parameters (1, p) of a new run, in the units of the fit."""
         values = []
         for name in self.known:
-            own = np.unique(data[name].values) if name in data.coords else []
+            own: Array = np.empty(0)
+            if name in data.coords:
+                own = np.unique(data[name].values)
             if len(own) != 1:
                 fix = "give it as a coordinate"
                 raise InputError(name, expected="one known value", got=len(own), fix=fix)

@@ -42,7 +42,7 @@ class Polynomial:
         shift = x.mean(0)
         scale = divisor((x - shift).abs().amax(0))
         scaled = (x - shift) / scale
-        best = None
+        best: Polynomial | None = None
         for degree in DEGREES:
             design = Monomials(x.shape[1], degree)(scaled)
             if best is not None and len(x) < design.shape[1] + SPARE:
@@ -51,6 +51,7 @@ class Polynomial:
             error = _left_out(design, y, coefficients)
             if best is None or float((error / best.error).mean()) < BETTER:
                 best = cls(shift, scale, degree, coefficients, error)
+        assert best is not None  # there is a first degree
         return best
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from romkit.projections import Operator
 from romkit.projections.networks import joined
 from romkit.solvers import Adaptive, Exponential, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
+
+if TYPE_CHECKING:
+    from romkit.integrators.mesh import ReducedMesh
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -81,15 +84,31 @@ class LatentDynamics(abc.ABC):
         (2,)
     """
 
-    needs: Needs = "tangent"
     orders: ClassVar[tuple[int, ...]] = (1, 2)
-    order = Default(1)
-    context_names = Default(())
     control_names: Names = ()
-    held: bool | None = None
     control_unit: str = ""
-    domain: Region | None = None
-    mesh = None
+
+    if TYPE_CHECKING:  # of which a subclass may make fields or properties
+
+        @property
+        def needs(self) -> Needs: ...
+        @property
+        def order(self) -> int: ...
+        @property
+        def context_names(self) -> Names: ...
+        @property
+        def held(self) -> bool | None: ...
+        @property
+        def domain(self) -> Region | None: ...
+        @property
+        def mesh(self) -> "ReducedMesh | None": ...
+    else:
+        needs = "tangent"
+        order = Default(1)
+        context_names = Default(())
+        held: bool | None = None
+        domain: Region | None = None
+        mesh = None
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """Return the latent state that a trajectory from a full state starts at: the encoded one,

@@ -111,17 +111,17 @@ class Estimator(abc.ABC):
             return sources.encoded_samples(projection, data)
         return sources.differentiated_samples(projection, data)
 
-    def candidates(self, samples: LatentSamples) -> "list[Estimator]":
+    def candidates(self, samples: LatentSamples) -> "Sequence[Estimator]":
         """Return these settings, once with each value of those that they leave open; the first
         where nothing can choose.
         """
         return [self]
 
-    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
+    def neighbours(self, samples: LatentSamples) -> "Sequence[Estimator]":
         """List further settings to try where these are the best."""
         return []
 
-    def affordable(self, samples: LatentSamples, seconds: float) -> "list[Estimator]":
+    def affordable(self, samples: LatentSamples, seconds: float) -> "Sequence[Estimator]":
         """List candidates that can be fitted within some seconds of the processor."""
         return self.candidates(samples)
 
@@ -215,7 +215,7 @@ class Estimator(abc.ABC):
 
     def _settings(
         self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
-    ) -> "list[Estimator]":
+    ) -> "Sequence[Estimator]":
         """Return settings to choose from: the grid of `select`, and values of what is left open."""
         for name in select:
             checks.one_of("select", name, [field.name for field in fields(self)])

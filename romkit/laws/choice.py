@@ -28,7 +28,7 @@ NEARLY = 0.9
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
-    def neighbours(self, samples: LatentSamples) -> "list[Settings]":
+    def neighbours(self, samples: LatentSamples) -> "Sequence[Settings]":
         """List further settings to try where these are the best."""
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
@@ -126,7 +126,7 @@ class LawCandidate:
                 self.laws[fold] = self.estimator.compared(train, self.seed)
         return self.laws[fold], judge
 
-    def neighbours(self) -> "list[LawCandidate]":
+    def neighbours(self) -> "Sequence[LawCandidate]":
         """List laws with further settings on the same latents."""
         samples, _ = self.space(ALL)
         others = self.estimator.neighbours(samples)

@@ -173,6 +173,7 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     drift = runs.drift
     if drift is not None:
         drift = places.between(drift, 0)
+    assert runs.factors is not None  # of a context that moves
     return Course(steps, ends, runs.factors(context), drift)
 
 

@@ -68,5 +68,6 @@ def _terms(motion: Motion, runs: Runs, w: Tensor) -> Tensor:
     terms = motion.terms(motion.variables(w))
     if runs.moving is None:
         return terms
+    assert runs.factors is not None  # of a context that moves
     factors = runs.factors(runs.moving.nan_to_num(0.0)).unsqueeze(-2)  # (n, T, 1, q)
     return (terms.unsqueeze(-1) * factors).flatten(-2)

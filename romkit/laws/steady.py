@@ -90,6 +90,7 @@ class Steady(Estimator):
     def _relaxation_time(self, times: Tensor | None) -> float:
         if self.relaxation is not None:
             return self.relaxation
+        assert times is not None  # as _check has it
         return RELAXATION * float(times[-1] - times[0])
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:

@@ -256,6 +256,7 @@ class Evidence:
     @property
     def _speeds(self) -> str:
         """Difference of the clocks in words, with digits that show it; empty where none do."""
+        assert self.clocks is not None  # of runs that are interpolated
         fastest, slowest = self.clocks
         excess = slowest / fastest - 1
         if excess < EQUAL:

@@ -13,10 +13,10 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data.circles import warn_of_circles
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
+from romkit.data.context import contexts_of
 from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
 from romkit.data.schema import complete
-from romkit.learning.contexts import contexts_of
 from romkit.readers.several import read_runs
 
 OWN_TIMES = 1.5

@@ -127,7 +127,7 @@ class Spaces:
     def warn_of_basis(self) -> None:
         """Warn where the basis of all runs leaves out more than it may."""
         basis = self._basis(ALL)
-        if basis is None:
+        if basis is None or basis.energy is None:
             return
         left_out = 1 - float(basis.energy[-1])
         if left_out > KEPT:

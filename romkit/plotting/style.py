@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
@@ -59,7 +60,7 @@ RC = {
 """Settings of matplotlib in which all figures are drawn."""
 
 
-def style() -> object:
+def style() -> AbstractContextManager[None]:
     """Block in which a figure is drawn."""
     return matplotlib.rc_context(RC)
 
@@ -91,7 +92,7 @@ def show_plain(figure: Figure) -> None:
 
 
 def panels(
-    rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
+    rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: Any
 ) -> tuple[Any, ...]:
     """Return figure with a grid (rows, columns) of panels, each of this size in inches."""
     full_width = max(3.4, width * columns)

@@ -118,8 +118,8 @@ def described(data: xr.Dataset) -> dict[str, str]:
             for word in str(about.get(key, "")).replace(":", " ").split():
                 if word in data.variables and word != name:
                     descriptions[word] = f"{key} of {name}"
-    for key, values in data.data_vars.items():
-        name = str(key)
+    for variable_name, values in data.data_vars.items():
+        name = str(variable_name)
         bounds = BOUNDS.fullmatch(name)
         # two ends of an interval, or four corners of a cell
         if bounds and bounds[1] in data.coords and values.shape[-1:] in ((2,), (4,)):

@@ -1,6 +1,6 @@
 """Roles of the variables and dimensions of a dataset: time, runs, state, rates, inputs, context."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -172,13 +172,13 @@ def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> N
     """Return dimensions of which each entry is a run: that of the runs, as the user or its usual
     names say, and those of the context.
     """
-    runs: list[object] = []
+    runs: list[Hashable] = []
     if trajectory is None:
-        runs = [name for name in TRAJECTORIES if name in data.dims][:1]
+        runs += [name for name in TRAJECTORIES if name in data.dims][:1]
     else:
         labels = [str(name) for name, coord in data.coords.items() if coord.ndim == 1]
         checks.one_of("trajectory", trajectory, [*map(str, data.dims), *labels])
-        runs = [trajectory] if trajectory in data.dims else [*data[trajectory].dims]
+        runs += [trajectory] if trajectory in data.dims else data[trajectory].dims
     for name in context:
         if name in data.variables:
             runs += [dim for dim in data[name].dims if dim != "time"]

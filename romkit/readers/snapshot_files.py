@@ -65,7 +65,7 @@ def tables_with_runs(
     labelled: list[pd.DataFrame] = []
     for run, files in enumerate(files_of_runs(paths, parameters)):
         for table in (tables[place] for place in files):
-            labels = {"run": run}
+            labels: dict[str, object] = {"run": run}
             if are_numbered:
                 labels[NUMBER_OF_PLACE] = np.arange(len(table))
             labelled.append(table.assign(**labels))

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 import torch
@@ -80,14 +80,12 @@ class EvolutionEquation(Display):
 
     name: ClassVar[str]
     order: ClassVar[int] = 1
-    only_solver: str | None = None
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     weight: Weight = None
     basis: Basis | None = None
     symmetry: Shifts | None = None
     time_units: ClassVar[str] = "1"
-    state_names: Sequence[str]
     dt: float
     duration: float
     transient: float = 0.0
@@ -95,6 +93,16 @@ class EvolutionEquation(Display):
     step: float | None = None
     jump_times: tuple[float, ...] = ()
     solver: Solver | None = None
+
+    if TYPE_CHECKING:  # of which a subclass may make class attributes, fields or properties
+
+        @property
+        def state_names(self) -> Sequence[str]: ...
+        @property
+        def only_solver(self) -> str | None: ...
+    else:
+        state_names: Sequence[str]
+        only_solver: str | None = None
 
     # -- written by a subclass -----------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 files; data that stay in theirs.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -122,10 +123,8 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
         >>> lazy.state.chunks is not None, romkit.basis(lazy, rank=2).rank
         (True, 2)
     """
-    names = source
-    if not isinstance(source, tuple):
-        names = (source,)
-    paths, parameters = matched(names)
+    names = [source] if isinstance(source, str | os.PathLike) else source
+    paths, parameters = matched([Path(name) for name in names])
     if not paths:
         raise FileError("an empty list", problem="names no file", fix="check the list")
     data = opened(paths, along, parameters)

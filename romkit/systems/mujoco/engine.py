@@ -21,7 +21,7 @@ from romkit.solvers.base import Run
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
 
 if TYPE_CHECKING:
-    import mujoco
+    import mujoco as mujoco
 else:
     mujoco = lazy("mujoco")
 
@@ -107,8 +107,7 @@ class Simulator(Solver):
             # MuJoCo's clock stops where a member diverges
             on_time = np.abs(clock - passed) < step / 2
             states = self._states(motion, q.shape[-1], on_time)  # (N, T, d)
-            states = torch.from_numpy(states).to(y)
-            over_time = states.movedim(1, 0)
+            over_time = torch.from_numpy(states).to(y).movedim(1, 0)
             return over_time.reshape(len(times), *y.shape)
 
         return run, "MuJoCo"
