@@ -39,7 +39,7 @@ from romkit.hidden.search import Trial
 from romkit.laws import courses
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
-from romkit.laws.shooting import FINE, SAMPLES
+from romkit.laws.shooting import POLISHED, SAMPLES
 
 CLOCK = 0.99
 """Cosine between the effect of a parameter and that of a faster clock from which on they are one."""
@@ -338,7 +338,7 @@ class HiddenContext:
         start = w.reshape(1, 1, -1)
         runs = Runs(start.expand(1, len(clock), -1), clock, none, clock.new_ones(1, 1))
         sample = torch.arange(len(clock))[:, None, None]
-        course = courses.course(runs, sample, 1 / (2 * FINE))
+        course = courses.course(runs, sample, 1 / POLISHED)
         states, slopes = motion.sensitivities(family.weights, start, course)
         slopes = slopes[:, 0, 0]
         variance = torch.einsum("tmi,ij,tmj->tm", slopes, of_weights, slopes)
@@ -524,7 +524,7 @@ class PlacedRun:
         labels = self.found.labels
         if labels is not None:
             slope = labels.known.slope(values)  # (k, r)
-            variance = (slope @ covariance @ slope.mT).diagonal() + labels.known.error.square()
+            variance = (slope @ covariance @ slope.mT).diagonal() + labels.known.variances(values)
             values = torch.cat([values, labels.known(values)])
             deviations = torch.cat([deviations, variance.sqrt()])
             names += labels.names

@@ -28,6 +28,8 @@ class Polynomial:
         degree: of T.
         coefficients: B (q, k).
         error: (k,) root mean square error of groups that the map has not seen.
+        variance: (k,) of y about the map.
+        inverse: (q, q) of the normal equations of T.
     """
 
     shift: Tensor
@@ -35,6 +37,8 @@ class Polynomial:
     degree: int
     coefficients: Tensor
     error: Tensor
+    variance: Tensor
+    inverse: Tensor
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor) -> "Polynomial":
@@ -50,20 +54,35 @@ class Polynomial:
             coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
             error = _left_out(design, y, coefficients)
             if best is None or float((error / best.error).mean()) < BETTER:
-                best = cls(shift, scale, degree, coefficients, error)
+                # variance of Student's t, whose freedom is what the coefficients leave
+                freedom = len(x) - design.shape[1]
+                squares = (y - design @ coefficients).square().sum(0)
+                variance = squares / max(1, freedom - 2)
+                inverse = torch.linalg.pinv(design.mT @ design, hermitian=True)
+                best = cls(shift, scale, degree, coefficients, error, variance, inverse)
         assert best is not None  # there is a first degree
         return best
 
+    def terms(self, x: Tensor) -> Tensor:
+        """Return T (..., q) at x (..., p)."""
+        return Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
+
     def __call__(self, x: Tensor) -> Tensor:
         """Return values (..., k) at x (..., p)."""
-        terms = Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
-        return terms @ self.coefficients
+        return self.terms(x) @ self.coefficients
+
+    def variances(self, x: Tensor) -> Tensor:
+        """Return variances (k,) of predictions at x (p,), which grow away from the groups.
+
+        Source: Seber, Lee (2003), Linear regression analysis, section 5.3.
+        """
+        terms = self.terms(x)
+        return self.variance * (1 + terms @ self.inverse @ terms)
 
     def slope(self, x: Tensor) -> Tensor:
         """Return derivatives (k, p) at x (p,)."""
-        monomials = Monomials(len(x), self.degree)
-        terms = monomials((x - self.shift) / self.scale)
-        slopes = torch.einsum("q,pqs->sp", terms, monomials.slopes())
+        table = Monomials(len(x), self.degree).slopes()
+        slopes = torch.einsum("q,pqs->sp", self.terms(x), table)
         return self.coefficients.mT @ slopes / self.scale
 
 
