@@ -9,10 +9,9 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import checks, tensors
+from romkit.core import checks
 from romkit.core.boundary import Seed, validated
 from romkit.core.errors import InputError
-from romkit.engine import Device
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws import sources, useless
@@ -23,7 +22,7 @@ from romkit.laws.judge import Judge
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples, trajectory_times
-from romkit.laws.sources import ProjectionFamily, followed_samples, placed
+from romkit.laws.sources import ProjectionFamily, followed_samples
 from romkit.select import Policy, Trial, preferred, search
 
 
@@ -56,7 +55,6 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        device: Device | None = None,
     ) -> LearnedField:
         """Fit a law of a projection on a dataset; of second order where the dataset has a variable
         `acceleration`.
@@ -68,17 +66,14 @@ class Estimator(abc.ABC):
             seed: of all random numbers in the fit, the same for all laws of a stack.
             select: settings to choose by forecasts of runs that are left out, and the values to
                 choose from: `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. Whole contexts
-                are left out in five folds at most, of a single run its last quarter, and the law is
+                are left out in five folds at most, of a single run blocks of time, and the law is
                 then fitted to all. Settings that an estimator leaves open (None) are chosen
                 likewise, and with them the window of the differentiation. `source` of the law says
                 which were taken.
-            device: "cpu" or "cuda", where to fit, by default where the projection is. The law is
-                returned on the CPU.
 
         Raises:
             InputError: data of another shape than the projection's, or times that cannot be used.
         """
-        projection = placed(projection, device)
         family, shapes = projection.for_law(data)
         several = self.choices(family, shapes)
         judge = None
@@ -88,7 +83,7 @@ class Estimator(abc.ABC):
         if self.refine and judge is not None:
             shape = refined(shape, several[0], judge)
         self.warn_if_useless(shape, several[0], judge)
-        return tensors.on_device(with_phase(shape, projection, data), "cpu")
+        return with_phase(shape, projection, data)
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
@@ -111,17 +106,17 @@ class Estimator(abc.ABC):
             return sources.encoded_samples(projection, data)
         return sources.differentiated_samples(projection, data)
 
-    def candidates(self, samples: LatentSamples) -> "Sequence[Estimator]":
+    def candidates(self, samples: LatentSamples) -> "list[Estimator]":
         """Return these settings, once with each value of those that they leave open; the first
         where nothing can choose.
         """
         return [self]
 
-    def neighbours(self, samples: LatentSamples) -> "Sequence[Estimator]":
+    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
         """List further settings to try where these are the best."""
         return []
 
-    def affordable(self, samples: LatentSamples, seconds: float) -> "Sequence[Estimator]":
+    def affordable(self, samples: LatentSamples, seconds: float) -> "list[Estimator]":
         """List candidates that can be fitted within some seconds of the processor."""
         return self.candidates(samples)
 
@@ -215,7 +210,7 @@ class Estimator(abc.ABC):
 
     def _settings(
         self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
-    ) -> "Sequence[Estimator]":
+    ) -> "list[Estimator]":
         """Return settings to choose from: the grid of `select`, and values of what is left open."""
         for name in select:
             checks.one_of("select", name, [field.name for field in fields(self)])

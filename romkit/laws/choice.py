@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit.core.errors import FitWarning, InputError
 from romkit.core.types import Array
 from romkit.integrators.base import LearnedField
-from romkit.laws.folds import without
+from romkit.laws.folds import Fold, without
 from romkit.laws.judge import LOST, Judge
 from romkit.laws.samples import LatentSamples
 from romkit.select import Policy, Trial
@@ -28,7 +28,7 @@ NEARLY = 0.9
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
-    def neighbours(self, samples: LatentSamples) -> "Sequence[Settings]":
+    def neighbours(self, samples: LatentSamples) -> "list[Settings]":
         """List further settings to try where these are the best."""
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
@@ -52,7 +52,7 @@ class LawCandidate:
     Attributes:
         estimator: the settings.
         space: latent samples of all runs by the projection of a fold.
-        folds: numbers (k,) of the runs that each fold leaves out.
+        folds: numbers (k,) of the runs that each fold leaves out, of a single run those of its samples.
         seed: of the fits.
         label: of the projection or the samples, in words.
         laws: of the folds that it was tried on, good enough to be compared.
@@ -80,25 +80,26 @@ class LawCandidate:
         return max((law.coefficient_count for law in self.laws.values()), default=0)
 
     def errors(self, fold: int) -> Array:
-        """Fit to the runs that a fold keeps, and forecast the others: errors (2, k) of whole runs,
-        and of segments of them.
-        """
-        rows = self.folds[fold]
+        """Fit to the runs that a fold keeps, and forecast the others: errors (k,)."""
+        _, judge, rows = self._division(fold)
         try:
-            law, judge = self._compared(fold)
+            law = self._compared(fold)
         except InputError as error:  # more terms than samples, say
             self.refusal = error
-            return np.full((2, len(rows)), np.inf)
-        whole = _errors(law, [judge], rows)
-        if np.nanmax(whole) < Policy().useful:
-            # segments matter only where no candidate follows whole runs
-            return np.stack([whole, whole])
-        return np.stack([whole, _errors(law, judge.pieces(), rows)])
+            return np.full(len(rows), np.inf)
+        return _errors(law, [judge], rows)
+
+    def errors_of_segments(self, fold: int) -> Array:
+        """Forecast segments of the runs that a fold leaves out: errors (k,)."""
+        _, judge, rows = self._division(fold)
+        if fold not in self.laws:  # it could not be fitted
+            return np.full(len(rows), np.inf)
+        return _errors(self.laws[fold], judge.pieces(), rows)
 
     def fit(self, fold: int) -> LearnedField:
         """Fit to whole trajectories of the runs that a fold keeps; of all runs for the fold `ALL`."""
         if fold not in self.fits:
-            near, _ = self._compared(fold)
+            near = self._compared(fold)
             train, _ = self.kept(fold)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FitWarning)
@@ -107,26 +108,29 @@ class LawCandidate:
 
     def kept(self, fold: int) -> tuple[LatentSamples, Tensor]:
         """Select the samples that a fold keeps, and the numbers of their runs."""
-        samples, judge = self.space(fold)
+        train, judge, held = self._division(fold)
         rows = torch.arange(judge.states.shape[-3])
-        if fold == ALL:
-            return samples, rows
-        train, _, held = without(samples, judge, self.folds[fold])
+        if len(rows) == 1:  # which keeps all but a block of time
+            return train, rows
         return train, rows[~torch.isin(rows, held)]
 
-    def _compared(self, fold: int) -> tuple[LearnedField, Judge]:
-        """Fit well enough to be compared, once for each fold."""
+    def _division(self, fold: int) -> Fold:
+        """Divide the samples into those that a fold keeps, and those that it judges by."""
         samples, judge = self.space(fold)
-        train = samples
-        if fold != ALL:
-            train, judge, _ = without(samples, judge, self.folds[fold])
+        if fold == ALL:
+            return Fold(samples, judge, torch.empty(0, dtype=torch.long))
+        return without(samples, judge, self.folds[fold])
+
+    def _compared(self, fold: int) -> LearnedField:
+        """Fit well enough to be compared, once for each fold."""
         if fold not in self.laws:
+            train, _ = self.kept(fold)
             with warnings.catch_warnings():  # of the law that is returned, once, by who returns it
                 warnings.simplefilter("ignore", FitWarning)
                 self.laws[fold] = self.estimator.compared(train, self.seed)
-        return self.laws[fold], judge
+        return self.laws[fold]
 
-    def neighbours(self) -> "Sequence[LawCandidate]":
+    def neighbours(self) -> "list[LawCandidate]":
         """List laws with further settings on the same latents."""
         samples, _ = self.space(ALL)
         others = self.estimator.neighbours(samples)
@@ -138,7 +142,7 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     problems.
     """
     errors = torch.stack([judge.errors(law, rows, judge.finest) for judge in judges])
-    return errors.flatten(0, -2).nanmean(0).numpy(force=True)
+    return errors.flatten(0, -2).nanmean(0).numpy()
 
 
 def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCandidate] | None:

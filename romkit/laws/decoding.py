@@ -1,6 +1,7 @@
 """Judges that compare decoded states, so that errors compare across latent dimensions."""
 
 import copy
+import functools
 
 import torch
 import xarray as xr
@@ -11,9 +12,13 @@ from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
 from romkit.laws.sources import Encoder, ProjectionFamily
 from romkit.projections.frame import scale_groups
+from romkit.projections.operator import Operator
 
 COMPONENTS = 2048
 """Most state components by which forecasts are judged, evenly out of all."""
+
+KEPT = 8
+"""Decoders at contexts of runs that are kept: those of whole runs, and of their segments."""
 
 RESTING = 1e-24
 """Variance, relative to the largest, up to which a component is at rest."""
@@ -32,11 +37,13 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     deviation = _deviation(x - mean, group)
     family = copy.deepcopy(projection).double()
 
+    @functools.lru_cache(KEPT)
+    def operator(rows: tuple[int, ...], first: int, end: int) -> Operator:
+        return family(encoder.data.isel(trajectory=[*rows], time=slice(first, end)))
+
     def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
-        end = first + z.shape[-2]
-        runs = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, end))
         with torch.no_grad():
-            states = family(runs).decode(z)
+            states = operator((*rows.tolist(),), first, first + z.shape[-2]).decode(z)
         return (states[..., chosen] - mean) / deviation
 
     return Judge(samples, decode, (x - mean) / deviation)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
@@ -13,11 +12,10 @@ from romkit.data.context import context_ranges
 from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.coordinates import ATTRIBUTE, COORDINATES, PLAIN, are_worth_a_try, with_coordinates
 from romkit.laws import Estimator
-from romkit.laws.choice import LawCandidate, Space
-from romkit.learning.interpolation import Interpolation
+from romkit.laws.choice import ALL, LawCandidate, Space
+from romkit.learning.interpolation import RIDGES, Interpolation, regression
 from romkit.learning.rhythm import driving_period, with_rhythm
 from romkit.learning.spaces import Change, Spaces
-from romkit.learning.weights import RIDGES, Regression
 from romkit.verbs.law import settings_of
 
 LADDER = (2, 3, 4, 5, 6, 8, 12)
@@ -41,28 +39,42 @@ class ModelCandidate(LawCandidate):
         latents: number of latents; 0 for all components as they are.
         estimator: settings of the law.
         seed: of its fits.
+        simpler: settings of the same kind that are tried before it.
     """
 
-    def __init__(self, spaces: Spaces, latents: int, estimator: Estimator, seed: int):
+    def __init__(
+        self,
+        spaces: Spaces,
+        latents: int,
+        estimator: Estimator,
+        seed: int,
+        simpler: Sequence[Estimator] = (),
+    ):
         state = f"{latents} latents" if latents else "complete state"
         label = f"{spaces.label}, {state}, " if spaces.label else f"{state}, "
         super().__init__(estimator, self._space, spaces.folds, seed, label)
         self.spaces = spaces
         self.latents = latents
+        self.simpler = simpler
 
     def _space(self, fold: int) -> Space:
         return self.spaces.space(self.estimator, self.latents, fold)
 
     def neighbours(self) -> "list[ModelCandidate]":
-        """List the same law in other coordinates of the parameters, with inputs that are held or
-        linear between samples, and with the period that all runs show.
+        """List the law with further settings, and in other coordinates of the parameters, with inputs
+        that are held or linear between samples, and with the period that all runs show; after such
+        a change simpler laws, which it may make exact.
         """
+        samples, _ = self.space(ALL)
+        further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
-            return []
+            return further + [self._beside(self.spaces, e) for e in self.simpler]
         several = [self.spaces.changed(*change) for change in changes(self.spaces.data)]
-        return [
-            ModelCandidate(spaces, self.latents, self.estimator, self.seed) for spaces in several
-        ]
+        return further + [self._beside(spaces, self.estimator) for spaces in several]
+
+    def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
+        """Return a candidate of as many latents."""
+        return ModelCandidate(spaces, self.latents, estimator, self.seed, self.simpler)
 
 
 class RunsCandidate:
@@ -83,9 +95,12 @@ class RunsCandidate:
         self.name = f"{prefix}{interpolation}"
 
     def errors(self, fold: int) -> Array:
-        """Interpolate the runs that a fold keeps: errors (2, k) of the others."""
-        errors = self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
-        return np.stack([errors, errors])
+        """Interpolate the runs that a fold keeps: errors (k,) of the others."""
+        return self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
+
+    def errors_of_segments(self, fold: int) -> Array:
+        """Interpolate likewise: segments err as whole runs do, whatever their starts."""
+        return self.errors(fold)
 
     def neighbours(self) -> "list[RunsCandidate]":
         """List the same interpolation in other coordinates of the parameters."""
@@ -136,14 +151,15 @@ def _of_latents(
             settings = kind.affordable(samples, seconds / (1 + len(spaces.folds)))
         except InputError:
             continue
-        candidates += [ModelCandidate(spaces, latents, each, seed) for each in settings]
+        for number, each in enumerate(settings):
+            candidates.append(ModelCandidate(spaces, latents, each, seed, settings[:number]))
     return candidates
 
 
 def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     """List ways between runs: at equal times, at equal phases of their clocks, and regressions."""
     ways = [Interpolation(), Interpolation(by_clocks=True)]
-    ways += [Interpolation(Regression(ridge)) for ridge in RIDGES]
+    ways += [Interpolation(regression(ridge)) for ridge in RIDGES]
     return [RunsCandidate(spaces, way) for way in ways]
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array
 from romkit.laws.baselines import interpolated_runs
-from romkit.learning.weights import Weights, combined, splines
+from romkit.learning.expected import SPLINE, combined
+from romkit.numerics import Smoother
 
 SAMPLES, COMPONENTS = 2000, 50
 """Most samples and components by which two runs are compared."""
@@ -171,7 +172,7 @@ def between_phases(
     contexts: Tensor,
     wanted: Tensor,
     wanted_times: Array,
-    weights_of: Weights = splines,
+    smoother: Smoother = SPLINE,
 ) -> Array:
     """Return states (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at
     equal phases.
@@ -180,5 +181,5 @@ def between_phases(
     for context, clock in zip(wanted, clock_at(clocks, contexts, wanted), strict=True):
         phases = (wanted_times - times[0]) * np.exp(-clock)
         of_runs = torch.from_numpy(at_phases(states, times, clocks, phases))
-        several.append(combined(weights_of(contexts, context[None]), of_runs))
+        several.append(combined(smoother.weights(contexts, context[None]), of_runs))
     return torch.cat(several).numpy()

@@ -44,12 +44,18 @@ from romkit.learning.contexts import (
     scaled_contexts,
 )
 from romkit.learning.errors import without_gaps
-from romkit.learning.jackknife import changes
-from romkit.learning.kriging import Kernel
-from romkit.learning.weights import Regression, Weights, combined, splines
-from romkit.metrics import deviations, per_unit
+from romkit.learning.expected import (
+    SPLINE,
+    changes,
+    combined,
+    expected_changes,
+    expected_errors,
+    likely,
+)
+from romkit.learning.scale import deviations, shared
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
+from romkit.numerics import Kriging, Polynomial, Smoother
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import with_interval
@@ -73,17 +79,29 @@ CLOCK = "log_clock"
 """Name of the logarithms of clocks in a file."""
 
 
+RIDGES = (1e-6, 0.01, 0.03, 0.1, 0.3, 1.0, np.inf)
+"""Penalties of slopes that are tried, in squares of the ranges of contexts: the variance of these is
+about a twelfth."""
+
+
+def regression(ridge: float) -> Polynomial:
+    """Return planes in the context by least squares with a penalty of their slopes, for each run, in
+    squares of the ranges of contexts; the mean of the runs for an infinite one.
+    """
+    return Polynomial(0) if np.isinf(ridge) else Polynomial(1, ridge)
+
+
 @dataclass(frozen=True)
 class Interpolation:
     """Way between runs.
 
     Attributes:
-        weights_of: of the runs: splines through them, or a regression, which shares the differences
+        smoother: of the runs: splines through them, or a regression, which shares the differences
             of individuals out.
         by_clocks: whether each run has a clock, at equal phases of which they are interpolated.
     """
 
-    weights_of: Weights = splines
+    smoother: Smoother = SPLINE
     by_clocks: bool = False
 
     def errors(self, data: xr.Dataset, rows: Tensor) -> Array:
@@ -99,11 +117,11 @@ class Interpolation:
             times = data["time"].values.astype(float)
             clocks = clocks_of(runs.numpy(), times, known.numpy())
             states = between_phases(
-                runs.numpy(), times, clocks, known, contexts[rows], times, self.weights_of
+                runs.numpy(), times, clocks, known, contexts[rows], times, self.smoother
             )
             between = torch.from_numpy(states)
         else:
-            between = combined(self.weights_of(known, contexts[rows]), runs)
+            between = combined(self.smoother.weights(known, contexts[rows]), runs)
         is_observed = trajectories(data, "state").isfinite()[rows]
         error = torch.where(is_observed, between - relative[rows], torch.nan)
         return error.square().nanmean(-1).sqrt().nanmean(-1).numpy()
@@ -117,14 +135,14 @@ class Interpolation:
             relative = without_gaps(data) / deviations(data)
             times = data["time"].values.astype(float)
             clocks = clocks_of(relative, times, scaled_contexts(data, data))
-        return InterpolatedRuns.of(projection, data, with_bars, clocks, self.weights_of)
+        return InterpolatedRuns.of(projection, data, with_bars, clocks, self.smoother)
 
     def __str__(self) -> str:
         """Return name the way in words."""
-        if isinstance(self.weights_of, Regression):
-            if self.weights_of.is_mean:
+        if isinstance(self.smoother, Polynomial):
+            if self.smoother.degree == 0:
                 return "mean of the runs"
-            return f"regression of the runs, ridge {self.weights_of.ridge:g}"
+            return f"regression of the runs, ridge {self.smoother.ridge:g}"
         phases = "phases of clocks" if self.by_clocks else "times"
         return f"runs interpolated at equal {phases}"
 
@@ -172,16 +190,16 @@ class InterpolatedRuns:
         calibration: of the intervals, of errors in units of this dependence; None without any.
         clocks: logarithms (C,) of the clocks of the runs, at equal phases of which they are
             interpolated; None at equal times.
-        weights_of: of the runs: splines through them, or a regression.
+        smoother: of the runs: splines through them, or a regression.
     """
 
     projection: Projection
     runs: xr.Dataset
     tolerance: float
-    kernel: Kernel | None
+    kernel: Kriging | None
     calibration: Calibration | None
     clocks: Array | None = None
-    weights_of: Weights = splines
+    smoother: Smoother = SPLINE
 
     @classmethod
     def of(
@@ -190,15 +208,15 @@ class InterpolatedRuns:
         train: xr.Dataset,
         with_bars: bool,
         clocks: Array | None = None,
-        weights_of: Weights = splines,
+        smoother: Smoother = SPLINE,
     ) -> "InterpolatedRuns":
         """Interpolate the training runs, with intervals by the errors on runs of each context
         between others from all but these.
         """
-        whole = cls(projection, _filled(train), NEAR, None, None, clocks, weights_of)
+        whole = cls(projection, _filled(train), NEAR, None, None, clocks, smoother)
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
-            whole = replace(whole, kernel=Kernel.of(whole._in_phase(0.0), whole._known))
+            whole = replace(whole, kernel=likely(whole._in_phase(0.0), whole._known))
         errors, sizes = whole._left_out(train)
         error = np.concatenate(errors)  # (V, T, n)
         calibration = None
@@ -272,7 +290,7 @@ class InterpolatedRuns:
         """Write the runs and the calibration into a folder without any."""
         facts = {"tolerance": self.tolerance}
         if self.kernel is not None:
-            facts |= self.kernel._asdict()
+            facts |= {"reach": self.kernel.reach, "noise": self.kernel.noise}
         if self.ridge is not None:
             facts["ridge"] = self.ridge
         runs = self.runs.assign_attrs(facts)
@@ -292,21 +310,21 @@ class InterpolatedRuns:
         tolerance = float(runs.attrs["tolerance"])
         kernel = None
         if "reach" in runs.attrs:
-            kernel = Kernel(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
+            kernel = Kriging(reach=float(runs.attrs["reach"]), noise=float(runs.attrs["noise"]))
         clocks = None
         if CLOCK in runs:
             clocks = runs[CLOCK].values
             runs = runs.drop_vars(CLOCK)
-        weights_of = splines
+        smoother: Smoother = SPLINE
         if "ridge" in runs.attrs:
-            weights_of = Regression(float(runs.attrs["ridge"]))
-        return cls(projection, runs, tolerance, kernel, calibration, clocks, weights_of)
+            smoother = regression(float(runs.attrs["ridge"]))
+        return cls(projection, runs, tolerance, kernel, calibration, clocks, smoother)
 
     @property
     def ridge(self) -> float | None:
         """Penalty of a regression, infinite for the mean of the runs; None of splines."""
-        if isinstance(self.weights_of, Regression):
-            return self.weights_of.ridge
+        if isinstance(self.smoother, Polynomial):
+            return self.smoother.ridge if self.smoother.degree else np.inf
         return None
 
     @property
@@ -326,7 +344,7 @@ class InterpolatedRuns:
     @functools.cached_property
     def _deviation(self) -> Array:
         """(n,) in which errors are measured."""
-        return per_unit(self.projection.frame.state_std.double().numpy(), self.runs)
+        return shared(self.projection.frame.state_std.double().numpy(), self.runs)
 
     @property
     def _known(self) -> Tensor:
@@ -358,6 +376,18 @@ class InterpolatedRuns:
             sizes.append(fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed)))
         return errors, sizes
 
+    def expected(self, contexts: Array, deviation: Array) -> Array:
+        """Return expected errors (k,) of runs at contexts (k, p), by the scale of the intervals and in
+        deviations (n,): root mean square over components, mean over time.
+        """
+        times = _times(self.runs)
+        common = self.calibration.growth[:, None] * self.calibration.profile / deviation  # (T, n)
+        errors = []
+        for context in torch.from_numpy(contexts):
+            (size,) = self._sizes(context[None], times)  # (T, n)
+            errors.append(np.sqrt(np.square(common * size).mean(-1)).mean())
+        return np.array(errors)
+
     def _sizes(self, contexts: Tensor, times: Tensor) -> Array:
         """Return sizes (k, T, n) of errors at contexts (k, p) and times, in deviations: of what
         each run changes there, times the expected error in units of the expected change; 1 with too
@@ -371,8 +401,8 @@ class InterpolatedRuns:
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
         groups = groups_between(self.runs)
         # a gap that a run was left out of is wider than others, and tells of larger errors
-        error = self.kernel.errors(known, wanted, self.weights_of)
-        expected = error / self.kernel.changes(known, wanted, groups, self.weights_of)
+        error = expected_errors(self.kernel, known, wanted, self.smoother)
+        expected = error / expected_changes(self.kernel, known, wanted, groups, self.smoother)
         at_samples = self._changes(wanted, groups) * expected[:, None, None]
         samples = _times(self.runs).numpy()
         # times may leave the samples by rounding
@@ -386,18 +416,18 @@ class InterpolatedRuns:
         known = self._known
         if self.clocks is None:
             runs = self._in_phase(0.0)
-            return changes(runs, known, wanted, groups, weights_of=self.weights_of)
+            return changes(runs, known, wanted, groups, smoother=self.smoother)
         several = []
         own = clock_at(self.clocks, known, wanted)
         of_clocks = torch.from_numpy(self.clocks)
         since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
         for context, clock in zip(wanted, own, strict=True):
             runs = self._in_phase(float(clock))
-            (course,) = combined(self.weights_of(known, context[None]), runs)
+            (course,) = combined(self.smoother.weights(known, context[None]), runs)
             # later by a share of the time since the start, as the clock without a run has it
             (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
             clocks = of_clocks[:, None, None] * (since * rate)
-            several.append(changes(runs, known, context[None], groups, clocks, self.weights_of))
+            several.append(changes(runs, known, context[None], groups, clocks, self.smoother))
         return np.concatenate(several)
 
     def _states(self, data: xr.Dataset) -> Array:
@@ -419,10 +449,10 @@ class InterpolatedRuns:
                 self._known,
                 wanted,
                 times.numpy(),
-                self.weights_of,
+                self.smoother,
             )
             return torch.from_numpy(at_times)
-        at_samples = combined(self.weights_of(self._known, wanted), states)
+        at_samples = combined(self.smoother.weights(self._known, wanted), states)
         if len(times) == len(samples) and bool((times == samples).all()):
             return at_samples
         spline = CubicSpline(samples.numpy(), at_samples.numpy(), axis=1)

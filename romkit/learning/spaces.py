@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 import xarray as xr
 from torch import Tensor
 
@@ -14,8 +13,8 @@ from romkit.core.errors import DataWarning, FitWarning, InputError, warn
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, Space
 from romkit.laws.decoding import judge_of
-from romkit.laws.sources import placed
 from romkit.projections import Projection
+from romkit.projections.polynomial import CHOSEN
 from romkit.verbs.fit import fit
 
 METHOD = "polynomial-manifold"
@@ -41,7 +40,8 @@ class Spaces:
         folds: numbers (k,) of the runs that each fold leaves out.
         label: of a change to the data, in words; "" for data as they came.
         change: that was made; None for data as they came.
-        device: of latent samples; None for the CPU.
+        source: spaces of the data as they came, whose manifolds these are: a change of coordinates or
+            of inputs leaves the states as they are.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class Spaces:
         folds: Sequence[Tensor],
         label: str = "",
         change: Change | None = None,
-        device: torch.device | None = None,
+        source: "Spaces | None" = None,
     ):
         self.data = data
         self.folds = folds
         self.label = label
         self.change = change
-        self.device = device
+        self.source = source
         self._kept: dict[int, xr.Dataset] = {}
         self._bases: dict[int, Basis | None] = {}
         self._projections: dict[tuple[int, int], Projection] = {}
@@ -66,7 +66,7 @@ class Spaces:
     def changed(self, label: str, change: Change) -> "Spaces":
         """Make spaces of changed data, once for each label."""
         if label not in self._changed:
-            self._changed[label] = Spaces(change(self.data), self.folds, label, change, self.device)
+            self._changed[label] = Spaces(change(self.data), self.folds, label, change, source=self)
         return self._changed[label]
 
     def like(self, data: xr.Dataset) -> xr.Dataset:
@@ -98,6 +98,8 @@ class Spaces:
         Raises:
             InputError: these runs do not have so many directions.
         """
+        if self.source is not None:
+            return self.source.projection(latents, fold)
         key = latents, fold
         if key not in self._projections:
             self._projections[key] = self._fitted(latents, fold)
@@ -111,10 +113,15 @@ class Spaces:
         train = self.kept(fold)
         if latents == 0:
             return fit("identity", train)
+        settings = {}
+        if fold != ALL:
+            # a fold leaves runs out of a fit, and its errors are those of the same settings
+            config = self.projection(latents, ALL).config
+            settings = {name: config[name] for name in CHOSEN}
         with warnings.catch_warnings():
             # a smaller manifold is no candidate
             warnings.filterwarnings("ignore", message="latent_dim", category=DataWarning)
-            return fit(METHOD, train, latent_dim=latents, basis=self._basis(fold))
+            return fit(METHOD, train, latent_dim=latents, basis=self._basis(fold), **settings)
 
     def _basis(self, fold: int) -> Basis | None:
         """Fit a basis to wide states; None for others."""
@@ -127,7 +134,7 @@ class Spaces:
     def warn_of_basis(self) -> None:
         """Warn where the basis of all runs leaves out more than it may."""
         basis = self._basis(ALL)
-        if basis is None or basis.energy is None:
+        if basis is None:
             return
         left_out = 1 - float(basis.energy[-1])
         if left_out > KEPT:
@@ -142,8 +149,7 @@ class Spaces:
         """Encode all runs by the manifold of a fold, as an estimator takes samples."""
         key = type(estimator).choices, latents, fold
         if key not in self._spaces:
-            projection = placed(self.projection(latents, fold), self.device)
-            family, shapes = projection.for_law(self.data)
+            family, shapes = self.projection(latents, fold).for_law(self.data)
             samples = estimator.choices(family, shapes)[0]
             self._spaces[key] = Space(samples, judge_of(family, shapes, samples))
         return self._spaces[key]

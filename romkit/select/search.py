@@ -25,9 +25,10 @@ class Candidate(Protocol):
     name: str
 
     def errors(self, fold: int) -> Array:
-        """Fit to the other runs, and forecast those of a fold: errors (2, k) [standard deviations],
-        of whole runs and of segments of them.
-        """
+        """Fit to the other runs, and forecast those of a fold: errors (k,) [standard deviations]."""
+
+    def errors_of_segments(self, fold: int) -> Array:
+        """Forecast segments of the runs of a fold that was tried: errors (k,)."""
 
     @property
     def complexity(self) -> int:
@@ -43,13 +44,15 @@ class Trial:
 
     Attributes:
         candidate: what was tried.
-        errors: (2, k) of each fold, of whole runs and of segments.
+        errors: (k,) of each fold, of whole runs.
+        segments: (k,) of folds, of segments of the runs, once they were asked for.
         seconds: of the processor.
         horizon: 0 where it was compared on whole runs, 1 where on segments.
     """
 
     candidate: Candidate
     errors: list[Array] = field(default_factory=list)
+    segments: list[Array] = field(default_factory=list)
     seconds: float = 0.0
     horizon: int = 0
 
@@ -68,9 +71,16 @@ class Trial:
         """Geometric mean of the errors over the runs."""
         return float(np.exp(self.logarithms(policy, horizon).mean()))
 
-    def logarithms(self, policy: Policy, horizon: int) -> Array:
-        """Logarithms (k,) of the errors of whole runs (horizon 0) or of segments (1)."""
-        return policy.logarithms(np.concatenate([errors[horizon] for errors in self.errors]))
+    def logarithms(self, policy: Policy, horizon: int, folds: int | None = None) -> Array:
+        """Logarithms (k,) of the errors of whole runs (horizon 0) or of segments (1), of the first
+        folds.
+        """
+        several = self.errors
+        if horizon == 1:
+            for fold in range(len(self.segments), len(self.errors)):
+                self.segments.append(self.candidate.errors_of_segments(fold))
+            several = self.segments
+        return policy.logarithms(np.concatenate(several[:folds]))
 
 
 def search(
@@ -83,8 +93,8 @@ def search(
     """Race candidates on folds of runs that are left out.
 
     All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
-    near the least error, on each further one. Neighbours of the preferred candidate follow as long
-    as one of them is preferred to it.
+    near the least error, on each further one. Neighbours of the preferred candidate and of the one
+    of the least error follow, as long as there are new ones.
 
     Args:
         rungs: candidates from simple to complex ones, say by number of latents.
@@ -196,18 +206,31 @@ def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
 
 
 def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> None:
-    """Try the neighbours of the preferred candidate, and go on from one that is preferred to it."""
+    """Try the neighbours of the preferred candidate and of the best one, and theirs."""
     tried = {trial.name for trial in trials}
     while True:
-        best = preferred(trials, policy)[0]
-        near = [c for c in best.candidate.neighbours() if c.name not in tried]
+        order = preferred(trials, policy)
+        near = [c for trial in _leading(order, policy) for c in trial.candidate.neighbours()]
+        near = [*{c.name: c for c in near if c.name not in tried}.values()]
+        if not near:
+            return
         tried.update(candidate.name for candidate in near)
         for candidate in near:
-            trial = _raced(candidate, best, policy, deadline)
+            trial = _raced(candidate, order[0], policy, deadline)
             if trial.errors:
                 trials.append(trial)
-        if not near or preferred(trials, policy)[0] is best:
-            return
+
+
+def _leading(order: Sequence[Trial], policy: Policy) -> list[Trial]:
+    """Trials whose neighbours are worth a try: the preferred one, and that of the least error, which
+    a neighbour may make simpler; none but the first where this errs as little as is needed.
+    """
+    first = order[0]
+    if first.error(policy, first.horizon) <= policy.enough:
+        return [first]
+    judged = [trial for trial in order if len(trial.errors) == len(first.errors)]
+    best = min(judged, key=lambda trial: trial.error(policy, trial.horizon))
+    return [first] if best is first else [first, best]
 
 
 def _raced(candidate: Candidate, best: Trial, policy: Policy, deadline: float) -> Trial:
@@ -226,6 +249,5 @@ def _is_behind(trial: Trial, best: Trial, policy: Policy) -> bool:
     if number == 0:
         return False
     horizon = horizon_of([best], policy)
-    of_best = Trial(best.candidate, best.errors[:number])
-    least = of_best.logarithms(policy, horizon)
+    least = best.logarithms(policy, horizon, number)
     return not policy.is_as_good(trial.logarithms(policy, horizon), least)

@@ -45,7 +45,7 @@ def error(law, samples):
     return float(judge.errors(law, torch.arange(judge.states.shape[-3])).max())
 
 
-def test_whole_contexts_are_left_out_and_of_a_single_trajectory_the_end(samples):
+def test_whole_contexts_are_left_out_and_of_a_single_trajectory_blocks_of_time(samples):
     z, c = (torch.cat([x, x]).unflatten(0, (16, 101)) for x in (samples.inputs, samples.context))
     both = LatentSamples.first_order(z, z, c, times=TIMES)
     several = folds_of(both)
@@ -54,11 +54,15 @@ def test_whole_contexts_are_left_out_and_of_a_single_trajectory_the_end(samples)
     assert held.tolist() == [1, 6, 9, 14]  # both runs of two contexts between the ends
     assert not set(train.context.flatten().tolist()) & set(MU[[1, 6]].tolist())
     alone = LatentSamples.first_order(z[:1], z[:1], times=TIMES)
-    (only,) = folds_of(alone)
-    train, late, held = without(alone, Judge.of_latents(alone), only)
-    assert (len(train), held.tolist()) == (76, [0])
-    assert torch.equal(torch.cat([train.inputs, late.samples.inputs]), z[0])
-    assert torch.equal(late.samples.times, TIMES[76:])
+    blocks = folds_of(alone)
+    assert torch.cat(blocks).tolist() == [*range(17, 101)]  # the first sixth is always kept
+    for block in blocks:
+        train, judge, held = without(alone, Judge.of_latents(alone), block)
+        known = train.inputs.isfinite().all(-1).nonzero().flatten().tolist()
+        assert sorted(known + block.tolist()) == [*range(101)]
+        assert held.tolist() == [0]
+        assert torch.equal(judge.samples.inputs, z[0, block])
+        assert torch.equal(judge.samples.times, TIMES[block])
 
 
 def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_lost_the_phase():

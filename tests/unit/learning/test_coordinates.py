@@ -63,8 +63,8 @@ def test_a_law_in_the_inverse_is_found_and_takes_the_parameter_itself(circuit, t
     assert coordinates_of(circuit.train) == ("1/c",)
     assert circuit.error < 1e-4
     (taken,) = [row for row in circuit.law.report if row["chosen"]]
-    (plain,) = [row for row in circuit.law.report if row["settings"].startswith("complete")]
-    assert taken["error"] < 0.1 * plain["error"]
+    plain = [row for row in circuit.law.report if row["settings"].startswith("complete")]
+    assert taken["error"] < 0.1 * min(row["error"] for row in plain)
     _, acceleration = circuit.law.to_sympy()
     terms = {str(term): value for term, value in acceleration.rhs.as_coefficients_dict().items()}
     # ẍ = -x - 0.6 ẋ / R

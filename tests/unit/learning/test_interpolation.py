@@ -111,7 +111,7 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     assert learned.errors[AT_EQUAL_TIMES] == pytest.approx(learned.errors["forecast"], rel=1e-6)
     drawn = run_of_forecasts(learned)
     nrmse = drawn.nrmse.mean("time")
-    assert float(nrmse.mean()) == pytest.approx(learned.error, rel=0.2)
+    assert float(nrmse.mean()) == pytest.approx(learned.mean_errors["forecast"], rel=0.2)
     assert np.array_equal(drawn.rom, learned.run.between)
     title = learned.plot().get_suptitle()
     assert "interpolated in size at equal times" in title

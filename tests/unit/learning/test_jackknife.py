@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from romkit.laws.baselines import interpolated_runs
-from romkit.learning.jackknife import LOCAL, changes
+from romkit.learning.expected import LOCAL, changes
 
 
 @pytest.mark.parametrize("parameters", [1, 2, 3])

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.learning.interpolation import InterpolatedRuns, obstacle
-from romkit.learning.weights import RIDGES, Regression, splines
+from romkit.learning.interpolation import RIDGES, InterpolatedRuns, obstacle, regression
+from romkit.numerics import Spline
 
 TIME = np.linspace(0, 10, 41)
 CONTEXTS = torch.from_numpy(np.random.default_rng(3).random((9, 2)))
@@ -25,25 +25,25 @@ def individuals(spread, runs=12, seed=0):
 def test_regressions_go_from_least_squares_to_the_mean():
     values = 2 + CONTEXTS @ torch.tensor([1.0, -3.0], dtype=torch.float64)
     exact = 2 + WANTED @ torch.tensor([1.0, -3.0], dtype=torch.float64)
-    for weights_of in (splines, Regression(1e-12)):
-        assert weights_of(CONTEXTS, WANTED) @ values == pytest.approx(exact, abs=1e-6)
-    mean = Regression(np.inf)(CONTEXTS, WANTED) @ values
+    for smoother in (Spline(), regression(1e-12)):
+        assert smoother.weights(CONTEXTS, WANTED) @ values == pytest.approx(exact, abs=1e-6)
+    mean = regression(np.inf).weights(CONTEXTS, WANTED) @ values
     assert mean.numpy() == pytest.approx(float(values.mean()))
     # of one parameter a ridge as large as the variance halves the slope
     line = torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
-    half = Regression(2 / 3)(line, torch.tensor([[1.0]], dtype=torch.float64))
+    half = regression(2 / 3).weights(line, torch.tensor([[1.0]], dtype=torch.float64))
     assert (half @ line).item() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("ridge", RIDGES)
 def test_weights_of_a_regression_have_the_sum_one(ridge):
-    assert Regression(ridge)(CONTEXTS, WANTED).sum(-1).numpy() == pytest.approx(1.0)
+    assert regression(ridge).weights(CONTEXTS, WANTED).sum(-1).numpy() == pytest.approx(1.0)
 
 
 def test_bars_hold_the_spread_of_individuals(tmp_path):
     train, test = individuals(0.35, 14), individuals(0.35, 40, seed=9)
     projection = romkit.fit("identity", train)
-    between = InterpolatedRuns.of(projection, train, with_bars=True, weights_of=Regression(np.inf))
+    between = InterpolatedRuns.of(projection, train, with_bars=True, smoother=regression(np.inf))
     band = between.follow(test)
     truth = test["state"].values
     inside = (band["lower"].values <= truth) & (truth <= band["upper"].values)
