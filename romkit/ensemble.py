@@ -1,8 +1,7 @@
 """Ensembles of laws and their calibration."""
 
 from romkit.verbs.bootstrap import bootstrap
-from romkit.verbs.calibration import Calibration
-from romkit.verbs.ensemble import Ensemble
+from romkit.verbs.ensemble import Calibration, Ensemble
 
 __all__ = [
     "Calibration",

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 from pydantic import TypeAdapter
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter
 from romkit.core import tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array, Chunked, Names
+from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, check_has
 from romkit.data.conversions import in_unit
 from romkit.data.names import unit_of
@@ -167,7 +168,7 @@ class Layout:
         return tuple(units)
 
     @validated
-    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | Chunked:
+    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
         """Return the variables of a dataset as one array (*lead, n), in the units of the layout, in
         chunks of dask where they are.
 
@@ -184,7 +185,7 @@ class Layout:
         return np.concatenate(flat, axis=-1)
 
     @staticmethod
-    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | Chunked:
+    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
         """Return a variable of a dataset as an array (*lead, k) of its components.
 
         Raises:
@@ -212,7 +213,7 @@ class Layout:
     @validated
     def scatter(
         self,
-        values: Chunked | Array,
+        values: da.Array | Array,
         lead: Sequence[str],
         coords: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
@@ -407,7 +408,7 @@ def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     return data.swap_dims({before: after})
 
 
-def _in_cells(values: Array | Chunked, variable: Variable) -> Array | Chunked:
+def _in_cells(values: Array | da.Array, variable: Variable) -> Array | da.Array:
     """Return the components (..., k) of a variable as an array of its shape, NaN on masked cells."""
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:

@@ -145,8 +145,7 @@ def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
 
 def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
     """Axes of one member in a tensor of this shape, without those of size one."""
-    outer = math.prod(shape) // members
-    dims: list[int] = []
+    outer, dims = math.prod(shape) // members, []
     for size in reversed(shape):
         if outer <= 1 or outer % size:
             break

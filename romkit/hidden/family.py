@@ -4,6 +4,7 @@ that is partly known and partly hidden.
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +17,7 @@ from romkit.laws.terms import LatentTerms, MonomialTerms
 from romkit.laws.trajectories import time_scale
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(NamedTuple):
     """Form of the laws of a family, the hypothesis that left-out groups judge.
 
     Attributes:
@@ -31,8 +31,7 @@ class Structure:
     bend: int
 
 
-@dataclass(frozen=True)
-class ContextTerms:
+class ContextTerms(NamedTuple):
     """Monomials of a context (known parameters, then hidden ones) up to a total degree.
 
     Attributes:
@@ -119,7 +118,7 @@ class Family:
         """Return the same laws with terms of the context up to a higher degree, whose coefficients
         are 0.
         """
-        terms = replace(self.terms, degree=degree)
+        terms = self.terms._replace(degree=degree)
         K, q, m = self.theta.shape
         theta = self.theta.new_zeros(K, terms.number, m)
         # monomials are ordered by their degree

@@ -1,6 +1,7 @@
 """Maps between hidden parameters and known ones, where some groups have these."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,8 +20,7 @@ BETTER = 0.7
 """Error of a higher degree, relative to that of the one before, from which on it is taken."""
 
 
-@dataclass(frozen=True, eq=False)
-class Polynomial:
+class Polynomial(NamedTuple):
     """Polynomial map y = T((x - shift) / scale) B.
 
     Attributes:
@@ -28,8 +28,6 @@ class Polynomial:
         degree: of T.
         coefficients: B (q, k).
         error: (k,) root mean square error of groups that the map has not seen.
-        variance: (k,) of y about the map.
-        inverse: (q, q) of the normal equations of T.
     """
 
     shift: Tensor
@@ -37,8 +35,6 @@ class Polynomial:
     degree: int
     coefficients: Tensor
     error: Tensor
-    variance: Tensor
-    inverse: Tensor
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor) -> "Polynomial":
@@ -46,7 +42,7 @@ class Polynomial:
         shift = x.mean(0)
         scale = divisor((x - shift).abs().amax(0))
         scaled = (x - shift) / scale
-        best: Polynomial | None = None
+        best = None
         for degree in DEGREES:
             design = Monomials(x.shape[1], degree)(scaled)
             if best is not None and len(x) < design.shape[1] + SPARE:
@@ -54,35 +50,19 @@ class Polynomial:
             coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
             error = _left_out(design, y, coefficients)
             if best is None or float((error / best.error).mean()) < BETTER:
-                # variance of Student's t, whose freedom is what the coefficients leave
-                freedom = len(x) - design.shape[1]
-                squares = (y - design @ coefficients).square().sum(0)
-                variance = squares / max(1, freedom - 2)
-                inverse = torch.linalg.pinv(design.mT @ design, hermitian=True)
-                best = cls(shift, scale, degree, coefficients, error, variance, inverse)
-        assert best is not None  # there is a first degree
+                best = cls(shift, scale, degree, coefficients, error)
         return best
-
-    def terms(self, x: Tensor) -> Tensor:
-        """Return T (..., q) at x (..., p)."""
-        return Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return values (..., k) at x (..., p)."""
-        return self.terms(x) @ self.coefficients
-
-    def variances(self, x: Tensor) -> Tensor:
-        """Return variances (k,) of predictions at x (p,), which grow away from the groups.
-
-        Source: Seber, Lee (2003), Linear regression analysis, section 5.3.
-        """
-        terms = self.terms(x)
-        return self.variance * (1 + terms @ self.inverse @ terms)
+        terms = Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
+        return terms @ self.coefficients
 
     def slope(self, x: Tensor) -> Tensor:
         """Return derivatives (k, p) at x (p,)."""
-        table = Monomials(len(x), self.degree).slopes()
-        slopes = torch.einsum("q,pqs->sp", self.terms(x), table)
+        monomials = Monomials(len(x), self.degree)
+        terms = monomials((x - self.shift) / self.scale)
+        slopes = torch.einsum("q,pqs->sp", terms, monomials.slopes())
         return self.coefficients.mT @ slopes / self.scale
 
 

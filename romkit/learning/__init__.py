@@ -2,6 +2,5 @@
 
 from romkit.learning.learn import learn
 from romkit.learning.learned import Learned
-from romkit.learning.steady import SteadyModel
 
-__all__ = ["Learned", "SteadyModel", "learn"]
+__all__ = ["Learned", "learn"]

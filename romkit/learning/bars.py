@@ -17,7 +17,7 @@ from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.leftout import Fitted, LeftOut
 from romkit.learning.quiet import quietly
 from romkit.learning.rollouts import rolled_out
-from romkit.metrics import deviations, per_unit
+from romkit.learning.scale import deviations, shared
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of
 from romkit.verbs.ensemble import with_interval
@@ -85,6 +85,14 @@ class CalibratedLaw:
         spread = np.zeros(state.shape)
         half = self.calibration.factor(level) * self.calibration.scale(lead, spread, contexts)
         return with_interval(run.assign(state=state), half, level)
+
+    def expected(self, contexts: Array, deviation: Array) -> Array:
+        """Return expected errors (k,) of runs at contexts (k, p), by the scale of the intervals and in
+        deviations (n,): root mean square over components, mean over time.
+        """
+        calibration = self.calibration
+        of_components = np.sqrt(np.square(calibration.profile / deviation).mean())
+        return calibration.sizes.at(contexts) * calibration.growth.mean() * of_components
 
     @property
     def law_contexts(self) -> tuple[str, ...]:
@@ -205,7 +213,7 @@ def measured(
     band = quietly(intervals.follow, runs, level=level)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
-    scale = per_unit(band["state_std"].values.astype(float), runs)
+    scale = shared(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
     if np.isnan(inside):

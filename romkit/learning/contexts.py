@@ -57,6 +57,27 @@ def scaled(contexts: Array, train: xr.Dataset) -> Array:
     return (contexts - low) / width
 
 
+def halfway(contexts: Array, scale: Array) -> Array:
+    """Return contexts (k, p) halfway between neighbouring ones of (C, p), distances in a scale (p,).
+
+    Two are neighbours where no other one is in the ball between them: of one parameter those that
+    follow each other.
+
+    Source: Gabriel, Sokal (1969), A new statistical approach to geographic variation analysis.
+    """
+    known = np.unique(contexts, axis=0)
+    squares = [np.square((known - context) / scale).sum(-1) for context in known]
+    pairs = []
+    for first, from_first in enumerate(squares):
+        for second in range(first + 1, len(known)):
+            sums = from_first + squares[second]
+            # both ends are on the ball
+            if (sums < from_first[second] * (1 - 1e-9)).any():
+                continue
+            pairs.append((known[first] + known[second]) / 2)
+    return np.array(pairs).reshape(-1, contexts.shape[1])
+
+
 def are_between(wanted: Array, known: Array) -> Array:
     """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
     from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed

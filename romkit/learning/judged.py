@@ -8,16 +8,17 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.types import Array
+from romkit.data.context import contexts_of
 from romkit.hidden import HiddenContext
 from romkit.integrators import LearnedField
 from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
-from romkit.learning.contexts import coordinates_in_words
+from romkit.learning.contexts import coordinates_in_words, halfway
 from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.scale import shared
 from romkit.learning.shifts import shifted
-from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 
@@ -43,24 +44,34 @@ class Judged:
     interpolated: InterpolatedRuns | None = None
     hidden: HiddenContext | None = None
 
-    @property
+    @functools.cached_property
     def error(self) -> float:
-        """Error of forecasts at contexts that were left out [deviations of the data], the mean of
-        the runs whose forecast is not lost; infinite where all are.
+        """Error that is expected halfway between neighbouring contexts of the runs [deviations].
+
+        A run that was left out leaves a gap of twice the width, so that the final model errs by less
+        than `errors`. The scale of the intervals takes this into account: the errors of the final
+        model on the runs around a context, widened by the gap between them as runs that were left out
+        tell. This is its mean over these contexts. Where there are no intervals it is the mean of
+        `errors["forecast"]`, and of a model with held-out runs, too, which leave its gaps as they are.
         """
-        return of_kept(self.errors["forecast"])
+        if self.held_out or self.intervals is None:
+            return self.mean_errors["forecast"]
+        contexts = contexts_of(self.train)
+        width = np.ptp(contexts, axis=0)
+        places = halfway(contexts, np.where(width > 0, width, 1.0))
+        return float(self.intervals.expected(places, self.scale).mean())
 
     @property
     def mean_errors(self) -> dict[str, float]:
-        """Mean of each of `errors`: beside the forecast, of the projection and of forecasts that
-        need no model.
+        """Mean of each of `errors` over the runs whose forecast is not lost, infinite where all are:
+        beside the forecast, of the projection and of forecasts that need no model.
         """
         return {name: of_kept(errors) for name, errors in self.errors.items()}
 
     @property
     def scale(self) -> Array:
         """Deviations (n,) in which errors are measured."""
-        return per_unit(self.run["state_std"].values.astype(float), self.train)
+        return shared(self.run["state_std"].values.astype(float), self.train)
 
     @property
     def advice(self) -> str:

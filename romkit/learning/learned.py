@@ -1,8 +1,6 @@
 """A learned model: what `romkit.learn` returns."""
 
-import base64
 import inspect
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +10,6 @@ import xarray as xr
 
 from romkit.core import files
 from romkit.core.boundary import FilePath, Finite, Positive, validated
-from romkit.core.display import Display, as_html, as_text
 from romkit.core.errors import InputError
 from romkit.data import fields
 from romkit.learning import saved, words
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned(Judged, Display):
+class Learned(Judged):
     """A reduced model of runs, with its errors on runs that were left out.
 
     Attributes:
@@ -46,8 +43,9 @@ class Learned(Judged, Display):
             fitted without them; where runs are interpolated, their forecasts, too, as `between`.
         errors: of each of these runs, of the forecast, of the projection alone, and of forecasts
             that need no model: the nearest training run, that run shifted in time, and rest at the
-            mean. The mean of the forecasts is the error at contexts that it has not seen. They are
-            in deviations of the training data, one for all components of a unit, as laws are judged.
+            mean. They are in deviations of the training data, one for all components of a unit, as
+            laws are judged. Runs that were left out leave wider gaps than those of the model, for
+            which `error` makes up.
         errors_of_variables: the same of each variable, in its unit and in its deviation.
         errors_of_seen: of the runs that it was fitted to.
         seconds: of the processor.
@@ -56,7 +54,7 @@ class Learned(Judged, Display):
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
         hidden: parameters that nobody recorded, with what places new runs; None where none was
-            asked for.
+            asked for, and of a model that was loaded.
 
     Example:
         >>> import numpy as np
@@ -181,7 +179,7 @@ class Learned(Judged, Display):
 
     def plot(self) -> "Figure":
         """Draw truth, model and difference of the runs that judge it, with the error over time, whose
-        mean over time and runs is `error`.
+        mean over time and runs is that of `errors["forecast"]`.
         """
         from romkit.learning.pictures import picture  # matplotlib, half a second
 
@@ -227,24 +225,8 @@ class Learned(Judged, Display):
             raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
 
-    def facts(self) -> dict[str, str]:
-        """Return what a person reads first, by name: kind, errors, intervals, choice and advice."""
-        return words.facts(self)
-
-    def figure_html(self) -> str:
-        """Return the error beside those of forecasts that need no model, and the picture of `plot`."""
-        errors = {name: f"{value:.2g}" for name, value in self.mean_errors.items()}
-        file = io.BytesIO()
-        self.plot().savefig(file, format="png", dpi=80)
-        picture = base64.b64encode(file.getvalue()).decode()
-        return (
-            f"<div><small>error [standard deviations]</small>{as_html(errors)}</div>"
-            f"<img style='max-width:60%;object-fit:contain' alt='truth and model' "
-            f"src='data:image/png;base64,{picture}'/>"
-        )
-
     def __repr__(self) -> str:
-        return as_text(self.facts())
+        return words.printed(self)
 
 
 def _refuse_start(start: float) -> None:

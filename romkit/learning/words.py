@@ -39,22 +39,27 @@ NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 """Numbers of more digits than one reads."""
 
 
-def facts(learned: Judged) -> dict[str, str]:
-    """Return the model in a few facts: its kind, errors, bars, repeats and advice."""
+def printed(learned: Judged) -> str:
+    """Return the model in a few lines: its kind, errors, bars, repeats and advice."""
     kind = law(learned)
     if learned.interpolated is not None:
         kind = f"{way_between(learned)}; of_law() has {kind}"
-    several = {"learned": kind, "error": error(learned)}
+    lines = [
+        f"Learned: {kind}",
+        f"error    {error(learned)}",
+    ]
     if len(learned.errors_of_variables) > 1 or _has_unit(learned):
-        several["of each"] = error_of_each(learned)
-    several |= {"runs": held_out(learned), "bars": bars(learned)}
-    if _is_complete(learned) and equations(learned):
-        several["law"] = "\n".join(equations(learned))
-    several["choice"] = choice(learned)
+        lines.append(f"of each  {error_of_each(learned)}")
+    lines.append(f"runs     {held_out(learned)}")
+    lines.append(f"bars     {bars(learned)}")
+    if _is_complete(learned):
+        lines += [f"law      {equation}" for equation in equations(learned)]
+    lines.append(f"choice   {choice(learned)}")
     same = repeats(learned)
     if same:
-        several["repeats"] = same
-    return several | {"advice": learned.advice}
+        lines.append(f"repeats  {same}")
+    lines.append(f"advice   {learned.advice}")
+    return "\n".join(lines)
 
 
 def _has_unit(learned: Judged) -> bool:
@@ -106,10 +111,7 @@ def equations(learned: Judged) -> list[str]:
         return []
     if law.coefficient_count > WRITTEN:
         return [f"{law.coefficient_count} coefficients: model.law.formulas() has the equations"]
-    # what is conserved, of an equation that was shortened by it
-    _, _, note = law.source.partition(", of which ")
-    about = [f"terms of which {note}"] if note else []
-    return [*(shortened(line) for line in law.formulas(most=READABLE)), *about]
+    return [shortened(line) for line in law.formulas(most=READABLE)]
 
 
 def law(learned: Judged) -> str:
@@ -146,9 +148,10 @@ def error(learned: Judged) -> str:
     between = f"{AT_EQUAL_TIMES} {values[AT_EQUAL_TIMES]}"
     if learned.interpolated is not None:
         between = f"law {values['law']}, {between}"
+    judges = "held-out runs" if learned.held_out else "runs that were left out"
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
-        f"seen; nearest run {values['nearest run']}, shifted in time "
+        f"seen; {judges} {values['forecast']}, nearest run {values['nearest run']}, shifted in time "
         f"{shifted}, {between}, rest {values['rest']}; projection "
         f"{values['projection']}"
     )
@@ -167,14 +170,14 @@ def title(learned: Judged) -> str:
 
 
 def headline(learned: Judged) -> str:
-    """Return error at contexts that were not seen, and how many of the left-out runs are lost."""
+    """Return error that is expected between the runs, and how many of the left-out runs are lost."""
     errors = learned.errors["forecast"]
     runs = len(errors)
     lost = int((~np.isfinite(errors)).sum())
     if lost == runs:
         return f"lost at all {runs} left-out runs"
     if lost:
-        return f"lost at {lost} of {runs} left-out runs, the others {learned.error:.2g}"
+        return f"lost at {lost} of {runs} left-out runs, else {learned.error:.2g}"
     return f"{learned.error:.2g}"
 
 

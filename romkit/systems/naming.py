@@ -22,8 +22,7 @@ def recorded_name(kind: type, name: str, root: type) -> str:
     return name
 
 
-def _with_subclasses(kind: type[object]) -> Iterator[type[object]]:
+def _with_subclasses(kind: type) -> Iterator[type]:
     yield kind
-    subclasses: list[type[object]] = kind.__subclasses__()
-    for subclass in subclasses:
+    for subclass in kind.__subclasses__():
         yield from _with_subclasses(subclass)

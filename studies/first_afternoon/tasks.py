@@ -14,7 +14,7 @@ import xarray as xr
 import romkit
 from romkit.core.types import Array
 from romkit.data.grids import in_components
-from romkit.metrics import deviations
+from romkit.learning.scale import deviations
 from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import side_by_side
 from studies.first_afternoon.sets import SETS, Source, measure
@@ -50,8 +50,9 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
 
     Returns:
         romkit: errors of the held-out runs against states without noise [deviations of components].
-        true, claimed: mean error of these against measurements, and that of `model.errors`, both in
-            one deviation for each unit.
+        true, claimed: mean error of these against measurements, and `model.error`, both in one
+            deviation for each unit.
+        left_out: mean error of runs that were left out.
         inside: share of measurements at `UNSEEN_CONTEXTS` further contexts within bars of level
             `LEVEL`; None without bars.
     """
@@ -74,7 +75,8 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
         "projection": errors(_projected(model, held_out), train, truth),
         "romkit": errors(states, train, truth),
         "true": float(_size(apart).mean()),
-        "claimed": float(np.mean(model.errors["forecast"])),
+        "claimed": model.error,
+        "left_out": model.mean_errors["forecast"],
     }
     return found | {"inside": _inside(model, unseen(name))}
 

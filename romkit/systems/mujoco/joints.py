@@ -8,9 +8,10 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.systems.mujoco.engine import mujoco
 
-FREE, BALL, SLIDE, HINGE = range(4)
-"""Kinds of joints, by the numbers of `mujoco.mjtJoint`."""
-
+HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
+SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
+BALL = int(mujoco.mjtJoint.mjJNT_BALL)
+FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 NAMES = {
     HINGE: ("",),
     SLIDE: ("",),

@@ -38,9 +38,7 @@ class Driven(NamedTuple):
     lead: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls, models: Sequence["mujoco.MjModel"], lead: Sequence[int], commands: Commands
-    ) -> "Driven":
+    def of(cls, models: Sequence["mujoco.MjModel"], lead: Sequence[int], commands: Commands):
         """Return the closed form of models with equal joints; constants have the leading axes
         `lead`.
         """
