@@ -28,7 +28,9 @@ def forecast(
     start: Annotated[
         list[str],
         Option(
-            "--from", metavar="DATA", help="The dataset that has the first state, or a pattern."
+            "--from",
+            metavar="DATA",
+            help="The dataset that has the first state, or a pattern; - reads a table from stdin.",
         ),
     ],
     duration: Annotated[float, Option(help="Length of the forecast.")],
@@ -98,7 +100,7 @@ def forecast(
     if forecaster.began is not None:
         settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
-    output.add(**values.dataset(run))
+    output.add(**values.dataset(run), values=values.states(run))
     results.write(romkit.data.save_dataset, run, file)
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
@@ -117,7 +119,7 @@ def _with_first_state(
 
     from romkit.readers import first_states
 
-    is_file = inputs.is_path(sources[0]) or is_pattern(sources[0])
+    is_file = inputs.is_path(sources[0]) or is_pattern(sources[0]) or sources == [inputs.STDIN]
     if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
     data, parameters = inputs.read_with_parameters(sources)

@@ -5,6 +5,7 @@ import inspect
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -19,6 +20,10 @@ from romkit.core.patterns import is_pattern, matched
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+STDIN = "-"
+"""Name of a file that stands for the standard input."""
 
 
 def is_path(text: str) -> bool:
@@ -183,6 +188,12 @@ def read_with_parameters(
 
     if isinstance(sources, str | Path):
         sources = [str(sources)]
+    if list(sources) == [STDIN]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "stdin.csv"
+            file.write_bytes(sys.stdin.buffer.read())
+            data, _ = read_runs([str(file)])
+            return data, None
     data, parameters = read_runs(without_systems(sources))
     return data, parameters or None
 

@@ -86,7 +86,8 @@ def _warnings_on_one_line() -> Iterator[None]:
 
 # Exceptions that are not about the input are bugs, and get the plain traceback.
 PLAIN = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-app = typer.Typer(name="romkit", cls=OneLineErrors, **PLAIN)
+HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(name="romkit", cls=OneLineErrors, context_settings=HELP, **PLAIN)
 
 
 @app.callback(invoke_without_command=True)

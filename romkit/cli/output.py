@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -16,6 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
+from typer.models import ArgumentInfo
+
+from romkit.core.errors import InputError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -107,6 +111,9 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with _silent(quiet), _without_text(quiet or as_json):
                 command(**arguments)
+        except InputError as error:
+            error.args = (in_words_of_the_command(str(error), typed_names(command)),)
+            raise
         except KeyboardInterrupt:
             print(f"romkit: interrupted; {output.kept}", file=sys.stderr)
             # the parser of the command line gives exit code 130
@@ -133,6 +140,31 @@ def _declare(run: Callable[..., None], command: Callable[..., None]) -> None:
     parameters = [*signature.parameters.values(), *options]
     run.__signature__ = signature.replace(parameters=parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def typed_names(command: Callable[..., None]) -> dict[str, str]:
+    """Return what is typed for each parameter of a command: `--dt` for dt."""
+    names = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            # within `Annotated` typer keeps the first name as a default
+            declared = [option.default, *(option.param_decls or ())]
+            typed = [text for text in declared if isinstance(text, str) and text[:2] == "--"]
+            if isinstance(option, ArgumentInfo):
+                names[name] = option.metavar or name.upper()
+            else:
+                names[name] = typed[0] if typed else f"--{name.replace('_', '-')}"
+    return names
+
+
+def in_words_of_the_command(text: str, names: Mapping[str, str]) -> str:
+    """Return a refusal with options in place of arguments of Python: `--dt 0.1` for dt=0.1."""
+    argument, colon, rest = text.partition(":")
+    text = f"{names.get(argument, argument)}{colon}{rest}"
+    for name, typed in names.items():
+        if typed.startswith("--"):
+            text = re.sub(rf"(?<![-\w.]){name}(=(?=\S)|(?= [<>]))", f"{typed} ", text)
+    return " ".join(text.split())
 
 
 def _silent(quiet: bool) -> contextlib.AbstractContextManager[Any]:

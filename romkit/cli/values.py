@@ -79,6 +79,19 @@ def dataset(data: "xr.Dataset") -> dict[str, object]:
     }
 
 
+PRINTED = 100_000
+"""Numbers of a variable up to which JSON has its values; of more, the file has them."""
+
+
+def states(run: "xr.Dataset") -> dict[str, object]:
+    """Return times, states and intervals of a forecast, of variables that are not large."""
+    shown = {"time": run["time"].values}
+    for name, variable in run.data_vars.items():
+        if "time" in variable.dims and variable.size <= PRINTED:
+            shown[str(name)] = variable.values
+    return shown
+
+
 def model(
     model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis",
 ) -> dict[str, object]:

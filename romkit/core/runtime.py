@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import dask
 import torch
-from tqdm import tqdm
+from tqdm.auto import tqdm
 from tqdm.dask import TqdmCallback
 
 from romkit.core.version import VERSION
@@ -65,10 +65,10 @@ class Bar(tqdm):
             cls._open.pop()
         return None
 
-    def display(self, msg: str | None = None, pos: int | None = None) -> bool | None:
-        # one that closes is disabled already, and clears its line
+    def display(self, msg: str | None = None, pos: int | None = None, **look: Any) -> bool | None:
+        # one that closes is disabled already, and clears its line; bars of notebooks have a look
         if self.disable or self._innermost() is self:
-            return super().display(msg, pos)
+            return super().display(msg, pos, **look)
         return None
 
 
@@ -77,6 +77,33 @@ def track(items: Iterable[T], label: str) -> "tqdm[T]":
     trace. There is one bar at a time, and none in files and pipes.
     """
     return Bar(items, **_bar(label))
+
+
+_budget: ContextVar["tuple[Bar, float] | None"] = ContextVar("budget", default=None)
+
+
+@contextlib.contextmanager
+def budget(label: str, seconds: float) -> Iterator[None]:
+    """Show within the block how much of a budget of processor seconds is used, and the time left;
+    `step` says at what.
+    """
+    with Bar(total=math.ceil(seconds), unit="s", **_bar(label)) as bar:
+        token = _budget.set((bar, time.process_time()))
+        try:
+            yield
+        finally:
+            _budget.reset(token)
+
+
+def step(name: str) -> None:
+    """Name the work that begins within a `budget`."""
+    running = _budget.get()
+    if running is None:
+        return
+    bar, began = running
+    used = min(int(time.process_time() - began), bar.total)
+    bar.set_postfix_str(name, refresh=False)
+    bar.update(used - bar.n)
 
 
 def computed(label: str, *lazy: T) -> tuple[T, ...]:

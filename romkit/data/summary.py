@@ -21,7 +21,7 @@ MINORITY = 0.5
 """Share of the runs that have a time, up to which it is one of their own."""
 
 NAMED = 8
-"""Most trajectories that are named."""
+"""Most trajectories and variables that are named."""
 
 
 @validated
@@ -67,6 +67,8 @@ def _states_in_words(data: xr.Dataset) -> str:
     state = data["state"]
     unit = common_unit(state)
     variables = [_variable_in_words(variable, unit) for variable in layout_of(data).variables]
+    if len(variables) > NAMED:
+        variables = [*variables[:NAMED], f"... {len(variables)} variables in all"]
     return f"{', '.join(variables)}, {state.dtype}"
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 from annotated_types import MinLen
 
 import romkit.data as datasets
+from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data.context import contexts_of
@@ -135,7 +136,8 @@ def learn(
     rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
     spaces = Spaces(train, rows)
     policy = Policy()
-    order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
+    with runtime.budget("candidates", seconds):
+        order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
     chosen = _chosen(order, policy)
     whole = fitted_model(chosen.model, ALL)
     of_folds = left_out(chosen.model)

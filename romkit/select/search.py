@@ -63,6 +63,7 @@ class Trial:
 
     def run(self, fold: int) -> None:
         """Try the candidate on a further fold."""
+        runtime.step(self.name)
         began = time.process_time()
         self.errors.append(self.candidate.errors(fold))
         self.seconds += time.process_time() - began

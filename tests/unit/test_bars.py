@@ -60,3 +60,19 @@ def test_chunks_of_dask_are_counted_on_the_same_line(monkeypatch, at_once):
     assert total == 6
     assert "passes 1/1, sum" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_budget_tells_the_work_and_the_time_left(monkeypatch, at_once):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    clock = iter([0.0, 3.0, 70.0])
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
+    with runtime.budget("candidates", 60):
+        runtime.step("2 latents")
+        runtime.step("3 latents")
+    runtime.step("no budget")
+    text = stream.getvalue()
+    assert "3/60" in text
+    assert "60/60" in text
+    assert "3 latents" in text
+    assert "no budget" not in text

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli import inputs, output
+from romkit.cli import forecast, inputs, output
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 from tests.unit.test_cli import ran, refusal, romkit_command
@@ -283,3 +283,15 @@ def test_parameters_in_the_names_of_files_are_the_context(runs, ending):
     assert np.allclose(open_dataset("waves.nc").state, runs.state)
     if ending == ".nc":
         assert "5 trajectory" in ran(f"info {pattern}")
+
+
+def test_refusals_are_in_words_of_the_command():
+    names = output.typed_names(forecast.forecast)
+    assert names["start"] == "--from"
+    assert names["model"] == "MODEL"
+    words = output.in_words_of_the_command
+    assert words("dt: expected a number, got 0; give dt=0.1", names).endswith("give --dt 0.1")
+    assert words("duration: expected x, got -1; give duration > 0", names) == (
+        "--duration: expected x, got -1; give --duration > 0"
+    )
+    assert words("F: expected a number, got none; add --F 3.14", names).startswith("F: ")
