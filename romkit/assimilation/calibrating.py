@@ -101,8 +101,19 @@ def calibrate(
         of_w = w[chosen]
         numbers = trajectory[chosen].unique(return_inverse=True)[1]
         error = ModelError.of(of_d, of_w, numbers, errors[chosen] / noise)
-        untried = [torch.zeros(0)] * 3
-        return Calibration(predict, error, of_d, of_w, values[chosen], noise, *untried, 1.0)
+        untried = torch.zeros(0)
+        return Calibration(
+            predict,
+            error,
+            of_d,
+            of_w,
+            values[chosen],
+            noise,
+            untried,
+            untried,
+            untried,
+            1.0,
+        )
 
     if noise is None:
         guessed = calibrated(GUESS * std)
@@ -207,15 +218,16 @@ def _checked_training(
             got=got,
             fix="give more trajectories",
         )
-    fields = (data.states, data.velocities)[: predict.order]
-    if fields[-1] is None:
+    if predict.order == 1:
+        return data, (data.states,)
+    if data.velocities is None:
         raise InputError(
             "training",
             expected="a variable 'velocity'",
             got="none",
             fix="see romkit.data.with_velocity",
         )
-    return data, fields
+    return data, (data.states, data.velocities)
 
 
 def _steps(predict: Prediction, data: Trajectories) -> Tensor:

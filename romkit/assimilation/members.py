@@ -112,6 +112,7 @@ class State:
 
 def predict(setup: Setup, state: State, t: float) -> Array:
     """Return forecast members to a time; what sensors see of them (N, s)."""
+    assert state.time is not None  # behind an observation
     std = np.sqrt(t - state.time) * setup.drift
     forecast = functools.partial(setup.model.forecast, start=state.time, end=t, rng=state.rng)
     return walk(setup, state, std, forecast)

@@ -1,7 +1,6 @@
 """Observations of trajectories: some components of the state at some times, with gaps."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -214,9 +213,10 @@ def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
         if sensor in names:
             return names.index(sensor)
     count = len(names)
-    is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
-    if is_number and -count <= sensor < count:
-        return int(sensor) % count
+    is_number = isinstance(sensor, int | np.integer) and not isinstance(sensor, bool)
+    row = int(sensor) if isinstance(sensor, int | np.integer) else count
+    if is_number and -count <= row < count:
+        return row % count
     raise InputError(
         argument,
         expected=f"names of components ({names[0]} ...), or numbers below {count}",

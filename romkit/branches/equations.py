@@ -227,7 +227,7 @@ class Returns(Equations):
         exponential of the integral of the trace of the field's derivative. Several are NaN.
         """
         values = np.linalg.eigvals(matrix)
-        is_lost = np.abs(values) < UNSEEN * max(1.0, np.linalg.norm(matrix, 2))
+        is_lost = np.abs(values) < UNSEEN * max(1.0, float(np.linalg.norm(matrix, 2)))
         if not is_lost.any() or not np.isfinite(values).all():
             return values
         values[is_lost] = np.nan

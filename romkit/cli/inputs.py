@@ -80,6 +80,7 @@ def imported(path: str) -> ModuleType:
     alias = f"romkit_file_{file.stem}"
     loader = SourceFileLoader(alias, str(file))  # reads a file of any ending as Python
     spec = importlib.util.spec_from_loader(alias, loader)
+    assert spec is not None  # of a loader there is one
     # dataclasses look their module up there
     module = sys.modules[alias] = importlib.util.module_from_spec(spec)
     try:

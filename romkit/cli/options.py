@@ -52,7 +52,9 @@ class ContextCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             for option in parameter.opts:
                 declared[option] = parameter
-        command_line, context, tokens = [], {}, deque(args)
+        command_line: list[str] = []
+        context: dict[str, list[str]] = {}
+        tokens = deque(args)
         while tokens:
             token = tokens.popleft()
             option, equals, value = token.partition("=")
@@ -113,15 +115,13 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
     options = [f"--{name}" for name in names]
     for parameter in ctx.command.params:
         options += [option for option in parameter.opts if option.startswith("--")]
-    values = {}
+    values: dict[str, object] = {}
     for typed, texts in ctx.meta[CONTEXT].items():
         option = f"--{full_name(typed.removeprefix('--'), names)}"
         checks.one_of("option", option, options)
         # --F 3.14 --F 3.15 is the same as --F 3.14,3.15
         numbers = [_number(option, entry) for entry in ",".join(texts).split(",")]
-        if len(numbers) == 1:
-            (numbers,) = numbers
-        values[option.removeprefix("--")] = numbers
+        values[option.removeprefix("--")] = numbers[0] if len(numbers) == 1 else numbers
     return values
 
 

@@ -26,6 +26,7 @@ from romkit.core.errors import FileError
 if TYPE_CHECKING:
     import xarray as xr
     from markdown_it.token import Token
+    from matplotlib.figure import Figure
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 """Endings of files that a report may show."""
@@ -160,7 +161,8 @@ def _described_model(
         return [_printed("Basis", text)], {}
     if not isinstance(model, romkit.projections.Projection):
         return [_printed("Law", text)], {}
-    made_by = _facts("Made by", model.report.get("versions", {}))
+    versions = model.report.get("versions")
+    made_by = _facts("Made by", versions if isinstance(versions, dict) else {})
     sections = [_printed("Model", text), made_by]
     if not model.curves()[1]:
         return sections, {}
@@ -202,7 +204,7 @@ def _facts(title: str, values: Mapping[str, object]) -> str:
     return "\n".join(rows)
 
 
-def _png(figure: object) -> bytes:
+def _png(figure: "Figure") -> bytes:
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120)
     return data.getvalue()

@@ -163,7 +163,7 @@ def comparison(comparison: "xr.Dataset") -> str:
     rows = [["projection", "law", *heads]]
     for row in values.comparison(comparison):
         numbers = [format(row[name], form) for name, (_, form) in COMPARISON.items()]
-        rows.append([row["projection"], row["law"], *numbers])
+        rows.append([str(row["projection"]), str(row["law"]), *numbers])
     return table(rows, indent="")
 
 

@@ -1,5 +1,6 @@
 """Results of commands as plain values, which `--json` prints; `describe` has the same as text."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,17 +18,18 @@ def catalogue() -> dict[str, dict[str, str]]:
     """
     from romkit.core.runtime import versions
 
-    kinds = {
+    kinds: dict[str, Mapping[str, type[object]]] = {
         "methods": romkit.projections.METHODS,
         "dynamics": romkit.integrators.DYNAMICS,
         "laws": romkit.laws.LAWS,
         "presets": romkit.presets.PRESETS,
     }
-    sections = {"systems": {}}
+    systems: dict[str, str] = {}
     for kind in romkit.systems.SYSTEMS.values():
         system = kind()
         size = f"{system.state_size} components"
-        sections["systems"][system.name] = f"{size}  {context_of(system)}"
+        systems[system.name] = f"{size}  {context_of(system)}"
+    sections = {"systems": systems}
     for title, named in kinds.items():
         lines = {name: display.first_line(documented) for name, documented in named.items()}
         sections[title] = lines
@@ -143,11 +145,11 @@ def comparison(table: "xr.Dataset") -> list[dict[str, object]]:
     """Median errors of each combination over trajectories and time, lost trajectories, parameters of
     the projection, and seconds.
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for projection in table["projection"].values:
         for law in table["law"].values:
             cell = table.sel(projection=projection, law=law)
-            row = {"projection": str(projection), "law": str(law)}
+            row: dict[str, object] = {"projection": str(projection), "law": str(law)}
             for name in ("nrmse", "nrmse_projected", "valid_time"):
                 row[name] = cell[name].median().item()
             row["lost"] = cell["diverged"].item()

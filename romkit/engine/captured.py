@@ -84,8 +84,9 @@ class CapturedSteps:
         # the graph works on memory of its own
         self.t, self.y, self.h = t.clone(), y.clone(), h.to(y)
         expected = step(field, t, y, self.h)
-        forward = functools.partial(step, field)
-        forward = Traced(forward) if fused else forward
+        forward: Callable[..., Tensor] = functools.partial(step, field)
+        if fused:
+            forward = Traced(forward)
 
         def advance(t: Tensor, y: Tensor, h: Tensor) -> None:
             y.copy_(forward(t, y, h))

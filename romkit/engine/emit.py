@@ -74,10 +74,10 @@ class ConstantPools:
         The numbers are those that the constants have now.
         """
         zero = torch.zeros(self._members, 1, dtype=self.dtype)  # no pool is empty
-        shared = [tensor.reshape(1, -1).to(self.dtype) for tensor, _ in self._pools["C"]]
-        shared = torch.cat([*shared, zero[:1]], dim=1)[0]
-        rows = [tensor.reshape(-1)[taken].to(self.dtype) for tensor, taken in self._pools["M"]]
-        rows = torch.cat([*rows, zero], dim=1)  # (members, size)
+        of_all = [tensor.reshape(1, -1).to(self.dtype) for tensor, _ in self._pools["C"]]
+        shared = torch.cat([*of_all, zero[:1]], dim=1)[0]
+        own = [tensor.reshape(-1)[taken].to(self.dtype) for tensor, taken in self._pools["M"]]
+        rows = torch.cat([*own, zero], dim=1)  # (members, size)
         blocks = math.ceil(self._members / lanes)
         # lanes without a member compute the last one again
         member = torch.arange(blocks * lanes).clamp(max=self._members - 1)

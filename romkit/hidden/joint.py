@@ -262,6 +262,7 @@ def polished(
             largest=10.0,
         )
         family, start = end.family, end.start
+    assert end is not None  # of the first steps
     return end
 
 

@@ -299,8 +299,7 @@ class LearnedField(LatentField, Display):
         if not self.control_names:
             law = path.each(self.at)
             return lambda t, w: path.carried(t, w, law(t)(w))
-        control = problem.control
-        self._check_inputs(control)
+        control = self._inputs(problem)
 
         def rate(t: Tensor, w: Tensor) -> Tensor:
             law = self.at(path.at(t), control(t))
@@ -318,8 +317,13 @@ class LearnedField(LatentField, Display):
                 fix="fit it on data of this system, with `acceleration` if it is mechanical",
             )
 
-    def _check_inputs(self, control: TensorMap | None) -> None:
-        """Raise unless the inputs of the law are there."""
+    def _inputs(self, problem: Problem) -> TensorMap:
+        """Return the inputs of a problem.
+
+        Raises:
+            InputError: none, or others than those of the law.
+        """
+        control = problem.control
         names = ", ".join(self.control_names)
         if control is None:
             raise InputError(
@@ -330,12 +334,15 @@ class LearnedField(LatentField, Display):
             )
         shape = control(T0).shape
         checks.last_axis("control", shape, len(self.control_names), f"({names})")
+        return control
 
 
 def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:
     """Return steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
     solver = unchecked(Adaptive)()
-    return solver if problem is None else suited(solver, problem, times)
+    if problem is None or times is None:
+        return solver
+    return suited(solver, problem, times)
 
 
 def tracing_pays(steps: int, engine: str, fewest: int = 50) -> bool:

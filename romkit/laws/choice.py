@@ -28,7 +28,12 @@ NEARLY = 0.9
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
-    def neighbours(self, samples: LatentSamples) -> "list[Settings]":
+    @property
+    def refine(self) -> bool:
+        """Tell whether the coefficients of an equation are refined along the trajectories."""
+        ...
+
+    def neighbours(self, samples: LatentSamples) -> "Sequence[Settings]":
         """List further settings to try where these are the best."""
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:

@@ -85,7 +85,7 @@ class Polynomial(Library):
     def __call__(self, x: Tensor) -> list[Tensor]:
         variables = x.unbind(-1)
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
-        values = {(): one}
+        values: dict[tuple[int, ...], Tensor] = {(): one}
         for factors in self._factors(len(variables))[1:]:
             *lower, highest = factors
             value = variables[highest]

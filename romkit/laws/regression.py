@@ -332,6 +332,7 @@ def stlsq(solve: Solve, scale: Tensor, norms: Tensor, N: int, settings: Threshol
 
     def large(w: Tensor) -> Tensor:
         if settings.share is None:
+            assert settings.threshold is not None  # one of both is given
             return (w / unit).abs() >= settings.threshold
         sizes = w.abs()
         largest = sizes.amax(-1, keepdim=True)

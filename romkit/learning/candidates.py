@@ -120,10 +120,9 @@ def rungs(
     """List manifolds with laws by the number of latents; a small complete state first."""
     n = spaces.data.sizes["component"]
     for latents in _ladder(n, latent_dim):
-        of_laws = kinds
-        if kinds is None:
-            # equations of physical quantities have few terms
-            of_laws = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
+        # equations of physical quantities have few terms
+        usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
+        of_laws = usual if kinds is None else kinds
         yield _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
 
 

@@ -58,7 +58,7 @@ def _tree(contexts: Array) -> list[tuple[int, int]]:
     pairs = []
     while len(reached) < len(contexts):
         others = np.setdiff1d(np.arange(len(contexts)), reached)
-        between = distance[np.ix_(others, reached)]
+        between = distance[others][:, reached]
         place, nearest = np.unravel_index(between.argmin(), between.shape)
         pairs.append((int(others[place]), reached[nearest]))
         reached.append(int(others[place]))
@@ -114,7 +114,7 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
         own_times = np.minimum(phases * np.exp(clocks[run]), since[-1])
         result[run] = course(own_times)
         is_over = phases > last[run]
-        if longer is not None and is_over.any():
+        if longer is not None and course_of_longer is not None and is_over.any():
             time_of_longer = min(last[run] * np.exp(clocks[longer]), since[-1])
             since_then = result[longer, is_over] - course_of_longer(time_of_longer)
             result[run, is_over] += since_then

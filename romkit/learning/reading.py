@@ -81,7 +81,7 @@ def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Datase
     return datasets.describe(data, context=names)
 
 
-def _is_of_own_times(message: Warning) -> bool:
+def _is_of_own_times(message: Warning | str) -> bool:
     """Tell whether a warning says that runs have times of their own."""
     beginning, _ = OWN_TIMES_SAID.split("{share")
     return isinstance(message, DataWarning) and str(message).startswith(beginning)

@@ -68,7 +68,7 @@ class FullModel:
 
     def typical(self, c: Tensor) -> Array:
         """Return a state (d,) of the size that the system has."""
-        initial = self.system.initial_state(c, None)
+        initial: object = self.system.initial_state(c, None)
         if not isinstance(initial, tuple):
             initial = (tensors.tensor("initial_state", initial),)
         rows = [values[0].double().reshape(-1) for values in initial]

@@ -5,6 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from romkit.core.boundary import validated
 from romkit.core.types import Array
@@ -98,6 +99,7 @@ def _against_time(run: xr.Dataset, seed: int) -> Figure:
     height = 1.15 * rows + 2.7
     figure = Figure(figsize=(width, height), layout="constrained", dpi=200)
     layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)
     layout.set(wspace=0.03)
     heights = [1.0] * rows
     grid = figure.add_gridspec(rows + 1, across, height_ratios=[*heights, 1.5])
@@ -180,8 +182,7 @@ def _worst_components(run: xr.Dataset, number: int) -> list[int]:
     difference = run["rom"] - run["truth"]
     error = difference.std(("trajectory", "time"))
     deviation = run["truth"].std(("trajectory", "time"))
-    relative = error / deviation.clip(NEGLIGIBLE)
-    relative = relative.fillna(0.0).values
+    relative = (error / deviation.clip(NEGLIGIBLE)).fillna(0.0).values
     falling = np.argsort(-relative, kind="stable")
     worst = falling[:number].tolist()
     return sorted(worst)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from romkit.core.broadcast import align, matmul
 from romkit.core.types import Pair
 from romkit.projections.activations import Hyperbola, inverse_pair
-from romkit.projections.networks import Affine, Centred, Networks, pointwise, uniform
+from romkit.projections.networks import Affine, Centred, Networks, Step, pointwise, uniform
 
 SLOPE_RANGE = (math.pi / 30, math.pi / 6)
 """Interval that modulated slopes are confined to (Adriaens et al. 2026, appendix "Neuromodulation
@@ -92,7 +92,8 @@ class LayerPairs(Networks):
 
     def __init__(self, layers: Sequence[LayerPair]):
         self.layers = layers
-        encoder, decoder = [], []
+        encoder: list[Step] = []
+        decoder: list[Step] = []
         for phi, psi, beta, minus, plus in layers:
             encoder = [Centred(psi, beta), partial(pointwise, minus.derivatives), *encoder]
             decoder += [partial(pointwise, plus.derivatives), Affine(phi.mT, beta)]

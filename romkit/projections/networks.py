@@ -4,7 +4,7 @@ once for values, tangents and accelerations.
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -193,7 +193,7 @@ class FilmHead(nn.Module):
         return Film(1 + self.gamma(c), self.beta(c))
 
 
-def steps(layers: Sequence[Linear], sigma: Derivatives, films: Sequence[Film] = ()) -> list[Step]:
+def steps(layers: Iterable[Linear], sigma: Derivatives, films: Sequence[Film] = ()) -> list[Step]:
     """Layers with an activation between them, and behind that a modulation where there are some."""
     network: list[Step] = []
     for k, layer in enumerate(layers):

@@ -72,6 +72,7 @@ class Evaluated(NamedTuple):
         """f(Py) (S, B, n) of the full model, which is of first order."""
         frame, y = self.projection.frame, self.decoded.value
         context = align(frame.denormalise_context(self.c), y)
+        assert self.system is not None  # of terms that ask for its field
         rate = self.system.rhs(y.new_zeros(()), frame.denormalise(y), context)
         return self.unit * rate / frame.state_scale
 
@@ -287,6 +288,7 @@ class Objective(nn.Module):
         self.component_weighting = weighting
         self.system = system
         self.unit = unit
+        self.component_weights: Tensor
         self.register_buffer("component_weights", component_weights(projection.frame, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:

@@ -101,6 +101,7 @@ def refine(
     stacked = objective.projection
     trajectories = EvenTrajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
+    assert objective.system is not None  # whose equations the rollouts solve
     start, advance = latent_steps(
         flat, objective.system, plan.dynamics, trajectories, compiled=compiled
     )

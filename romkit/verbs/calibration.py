@@ -125,6 +125,7 @@ class Calibration:
         """
         growth = np.interp(lead, self.lead, self.growth)
         if self.sizes is not None:
+            assert contexts is not None  # of runs between whose contexts sizes differ
             growth = self.sizes.at(contexts)[..., None] * growth  # (..., T)
         excess = self.excess(lead, spread)[..., None]
         return excess * scale(spread, growth, self.profile)

@@ -116,8 +116,8 @@ def _windows(
     They are taken over some components, `rows`, in their deviations.
     """
     times = times_of(run)
-    contexts = context_columns(run, system.context_names).copy()
-    contexts = torch.from_numpy(contexts).expand(len(x), -1)  # (C, p)
+    columns = context_columns(run, system.context_names).copy()
+    contexts = torch.from_numpy(columns).expand(len(x), -1)  # (C, p)
     names = ("state", "velocity")[: system.order]
     fields = [run[name].values for name in names]  # (C, T, n)
     shape = (4, len(begins.steps), len(x))

@@ -53,8 +53,11 @@ class Joints(NamedTuple):
             InputError: none, or two of one name, as a joint q1 and the second one without a name
                 have.
         """
-        names, units, turns = [], [], []
-        positions, velocities = [], []
+        names: list[str] = []
+        units: list[str] = []
+        turns: list[int] = []
+        positions: list[int] = []
+        velocities: list[int] = []
         for k, kind in enumerate(model.jnt_type.tolist()):
             joint = model.joint(k).name or f"q{k}"
             names += [joint + suffix for suffix in NAMES[kind]]

@@ -169,7 +169,7 @@ class ModelParameter:
     units: str = "1"
     long_name: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.low > self.high:
             raise InputError(
                 "high", expected=f"{self.low:g} or more, as low", got=self.high, fix="exchange them"
@@ -187,10 +187,13 @@ class ModelParameter:
 
     def commands(self, model: "mujoco.MjModel", value: float) -> dict[int, float]:
         """Return controls that it sets, by their place among those of a compiled model."""
-        targets = [] if callable(self.sets) else self._targets()
-        return {
-            target.address(model): factor * value for target, factor in targets if target.is_command
-        }
+        controls = {}
+        for target, factor in self._targets():
+            if target.is_command:
+                controls[target.address(model)] = factor * value
+        return controls
 
     def _targets(self) -> list[tuple[Target, float]]:
+        if callable(self.sets):
+            return []
         return [(Target.parsed(text), factor) for text, factor in self.sets.items()]
