@@ -41,6 +41,8 @@ from romkit.hidden import hidden_context as hidden_context
 from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn
+from romkit.learning.estimators import ProjectionTransformer as ProjectionTransformer
+from romkit.learning.estimators import RunsRegressor as RunsRegressor
 from romkit.models.timing import timed as timed
 from romkit.verbs.bootstrap import bootstrap as bootstrap
 from romkit.verbs.compare import compare as compare
@@ -59,6 +61,5 @@ from romkit.verbs.simulate import simulate as simulate
 from romkit.verbs.storage import load as load
 from romkit.verbs.storage import open as open
 from romkit.verbs.storage import save as save
-from romkit.verbs.transformer import ProjectionTransformer as ProjectionTransformer
 
 __version__: str

@@ -1,7 +1,8 @@
 """Ensembles of laws and their calibration."""
 
 from romkit.verbs.bootstrap import bootstrap
-from romkit.verbs.ensemble import Calibration, Ensemble
+from romkit.verbs.calibration import Calibration
+from romkit.verbs.ensemble import Ensemble
 
 __all__ = [
     "Calibration",

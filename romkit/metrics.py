@@ -1,16 +1,25 @@
-"""Metrics: each is one function of tensors, with its definition, units and source."""
+"""Metrics: each is one function of tensors, with its definition, units and source.
+
+The error of a forecast is one everywhere: `nrmse` in the deviations of `per_unit`, over time or its
+mean.
+"""
 
 import functools
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
+import xarray as xr
 from annotated_types import Ge, Le
 from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Positive, Times, validated
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
+from romkit.core.types import Array
 from romkit.projections import Operator
+from romkit.projections.frame import scale_groups
 
 Vectors = Annotated[Tensor, functools.partial(tensors.axes, names="n")]
 Energies = Annotated[Tensor, functools.partial(tensors.axes, names="T")]
@@ -40,13 +49,53 @@ def diverged(states: Series) -> Tensor:
     return ~states.isfinite().all(-1).cummin(-1).values
 
 
+def per_unit(std: Array, data: xr.Dataset) -> Array:
+    """Return the deviations σ (n,) in which errors are measured: one for all components of a unit,
+    or without units of one variable, the root mean square of their standard deviations; 1 where all
+    of these are constant.
+
+    Components that hardly move, as cells ahead of a front or the last coordinates in a basis, then
+    count as little as they matter.
+
+    Args:
+        std: (n,) standard deviation of each component.
+        data: dataset with `state`, whose units and variables make the groups.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> std = np.zeros(36)
+        >>> std[:9] = 2.0  # of a quarter of the ring
+        >>> romkit.metrics.per_unit(std, data)[[0, 35]]
+        array([1., 1.])
+    """
+    group = scale_groups(data)
+    square = np.bincount(group, weights=np.square(std)) / np.bincount(group)
+    return divisor(np.sqrt(square)[group])
+
+
+def deviations(data: xr.Dataset) -> Array:
+    """Return the deviations (n,) of data in which errors are measured, as `per_unit` has them.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.metrics.deviations(data).shape
+        (36,)
+    """
+    return per_unit(np.nanstd(data["state"].values.astype(float), axis=(0, 1)), data)
+
+
 @validated
 def nrmse(truth: Vectors, rom: Tensor, std: Tensor) -> Tensor:
     """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂
     is.
 
-    σ (n,) is the standard deviation of each component on the attractor (over the training data).
-    Source: Vlachas et al. (2020), Backpropagation algorithms and reservoir computing, eq. 22.
+    σ (n,) is a standard deviation over the training data: everywhere in romkit that of the
+    component's unit (`per_unit`). Of each component alone it is the NRMSE of Vlachas et al. (2020),
+    Backpropagation algorithms and reservoir computing, eq. 22, where components that hardly move
+    count as much as the others.
 
     Example:
         >>> import torch
@@ -138,8 +187,8 @@ def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
     Args:
         P: the projection operator, at the context of the states.
         x: (..., n) states in physical units.
-        std: (n,) standard deviation of each component over the training data,
-            `projection.frame.state_std`.
+        std: (n,) deviations in which the distance is measured, `per_unit` of
+            `projection.frame.state_std` say.
 
     NaN where a member has diverged.
     Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of

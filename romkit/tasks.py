@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import threadpoolctl
 import torch
 import xarray as xr
 from filelock import FileLock
@@ -487,6 +486,8 @@ def _compute(task: Task, file: Path) -> None:
             leftover.unlink(missing_ok=True)
     sources = provenance()  # before the work, since files may change meanwhile
     started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+    import threadpoolctl  # as scikit-learn does
+
     # so that a result does not depend on how many cores the machine has
     with one_thread(), threadpoolctl.threadpool_limits(1):
         data = task.run()

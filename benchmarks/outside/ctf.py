@@ -11,7 +11,6 @@ from functools import cache, partial
 
 import numpy as np
 from scipy.integrate import solve_ivp
-from scipy.signal import savgol_filter
 
 from benchmarks.outside import ours, rivals
 
@@ -183,11 +182,6 @@ def at_other(name: str, seed: int, value: float) -> np.ndarray:
     return system.samples(SHORT + AHEAD, value, system.draw(seed, int(100 * value)))
 
 
-def smoothed(samples: np.ndarray) -> np.ndarray:
-    """Local polynomials (Savitzky & Golay), for methods without an own way to remove noise."""
-    return savgol_filter(samples, 7, 3, axis=0)
-
-
 def of_clean(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
     """Return forecasts from many samples without noise."""
     return _both(name, ("E1", "E2"), clean(name, seed, LONG), LONG, method)
@@ -200,9 +194,11 @@ def of_noisy(
     system, run = SYSTEMS[name], clean(name, seed, LONG)
     noise = system.noise[level] * system.draw(seed, 2 + level).standard_normal(run.shape)
     noisy = (run + noise)[:LONG]
-    path = method(noisy, system.interval)(noisy, AHEAD)
+    forecast = method(noisy, system.interval)
+    path = forecast(noisy, AHEAD)
     clear, later = labels
-    found = {clear: denoised(run[:LONG], smoothed(noisy))}
+    clean_of = getattr(forecast, "denoised", rivals.smoothed)
+    found = {clear: denoised(run[:LONG], clean_of(noisy))}
     return found | {later: system.long(run[LONG:], path)}
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import xarray as xr
 
 import romkit
-from benchmarks.outside.rivals import MODES
+from benchmarks.outside.rivals import MODES, smoothed
+from romkit.laws import PolynomialLaw
+from romkit.laws.joint import denoised
 
 NAME = "romkit"
 
@@ -49,21 +51,33 @@ class ByLaw:
     Attributes:
         projection, law: of romkit.
         interval: of the forecasts.
+        runs: that the law was fitted to.
     """
 
     projection: object
     law: object
     interval: float
+    runs: xr.Dataset
 
     def __call__(self, last: np.ndarray, steps: int) -> np.ndarray:
+        start = last[-1]
+        if getattr(self.law, "last", None) is not None:
+            start = self.law.last[0]  # without its noise
         run = romkit.forecast(
             self.projection,
             dynamics=self.law,
-            initial_state=last[-1],
+            initial_state=start,
             duration=self.interval * steps,
             dt=self.interval,
         )
         return states_of(run)[1 : steps + 1]
+
+    def denoised(self, samples: np.ndarray) -> np.ndarray:
+        """Return states (T, n) without their noise, of a law that was fitted together with them."""
+        if getattr(self.law, "last", None) is None:
+            return smoothed(samples)
+        family, shapes = self.projection.for_law(self.runs)
+        return denoised(self.law, PolynomialLaw.samples(family, shapes))[0].numpy()
 
     @property
     def terms(self) -> dict[str, int]:
@@ -77,7 +91,7 @@ def of_run(samples: np.ndarray, interval: float) -> ByLaw:
         projection = romkit.fit("identity", runs, verbose=False)
     else:
         projection = romkit.fit("pod", runs, latent_dim=MODES, verbose=False)
-    return ByLaw(projection, romkit.law(projection, runs), interval)
+    return ByLaw(projection, romkit.law(projection, runs), interval, runs)
 
 
 def of_runs(runs: xr.Dataset, complete: bool) -> tuple[Callable[..., xr.Dataset], object]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pysindy
 from scipy.integrate import solve_ivp
+from scipy.signal import savgol_filter
 
 Forecast = Callable[[np.ndarray, int], np.ndarray]
 """From the last samples (k, n) to so many next ones (steps, n)."""
@@ -200,6 +201,11 @@ def by_pysindy(samples: np.ndarray, interval: float) -> Forecast:
     if samples.shape[1] > 10:
         grid = itertools.product((1, 2), (0.0, 0.02, 0.1))
     return chosen((sparse(*settings) for settings in grid), samples, interval)
+
+
+def smoothed(samples: np.ndarray) -> np.ndarray:
+    """Local polynomials (Savitzky & Golay), for methods without an own way to remove noise."""
+    return savgol_filter(samples, 7, 3, axis=0)
 
 
 METHODS: dict[str, Method] = {

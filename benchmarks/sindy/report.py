@@ -10,12 +10,14 @@ from studies.report import dots, filled, table
 
 def page(found: Result) -> str:
     """Return text of RESULTS.md."""
+    name = "gpu.template" if found.get("clock") == "wall" else "page.template"
     text = filled(
-        Path(__file__).with_name("page.template"),
+        Path(__file__).with_name(name),
         **found,
         used=used(found, "torch", "pysindy", "numpy"),
     )
-    return text + "".join(map(_case, found["cases"]))
+    case = _case_on_gpu if found.get("clock") == "wall" else _case
+    return text + "".join(map(case, found["cases"]))
 
 
 def draw(found: Result) -> dict[str, Figure]:
@@ -24,6 +26,8 @@ def draw(found: Result) -> dict[str, Figure]:
     for case in found["cases"]:
         for name, result in case["contestants"].items():
             times[name][f"{case['problems']} x {case['samples']} samples"] = result["cpu_ms"]
+    if found.get("clock") == "wall":
+        return {}
     ours, fit, _ = (list(row.values()) for row in times.values())
     ratios = [theirs / own for theirs, own in zip(fit, ours, strict=True)]
     finding = f"romkit fits SINDy {min(ratios):.0f} to {max(ratios):.0f} times faster than pysindy"
@@ -43,6 +47,24 @@ def _case(case: Result) -> str:
         }
         for name, t in times.items()
     ]
+    return _section(case, rows)
+
+
+def _case_on_gpu(case: Result) -> str:
+    times = case["contestants"]
+    fastest = min(t["wall_ms"] for t in times.values())
+    rows = [
+        {
+            "contestant": name,
+            "wall time, ms": f"{t['wall_ms']:.2f}",
+            "times the fastest": f"{t['wall_ms'] / fastest:.1f}",
+        }
+        for name, t in times.items()
+    ]
+    return _section(case, rows)
+
+
+def _section(case: Result, rows: list[dict[str, str]]) -> str:
     title = f"\n## {case['problems']} problem{'s' * (case['problems'] > 1)} of {case['samples']} samples"
     same = f"\nSame support; coefficients differ by at most {case['difference']:.1e}.\n"
     return table(rows, caption=title) + same

@@ -1,7 +1,10 @@
-"""Lorenz 63 by romkit and pysindy: single problems and stacks, timed in turns on one core."""
+"""Lorenz 63 by romkit and pysindy: single problems and stacks, timed in turns on one core, and
+romkit on a GPU beside them.
+"""
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +19,10 @@ from romkit.solvers import RK4
 DT = 0.01
 SETTINGS = {"threshold": 0.1, "alpha": 0.05}
 ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit", "pysindy, SINDy.fit", "pysindy, STLSQ.fit alone"
+ON_GPU = "romkit, SINDy.fit on the GPU"
+
+LONGEST = 50_000
+"""Samples of one trajectory; a problem of more has several of them."""
 
 Fit = Callable[[], np.ndarray]
 """Fit of all S problems, which returns coefficients (S, terms, 3)."""
@@ -29,6 +36,18 @@ def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
         else torch.tensor([28.0]).double()
     )
     start = torch.tensor([-8.0, 8.0, 27.0], dtype=torch.float64).repeat(problems, 1)
+    trajectories = max(1, samples // LONGEST)
+    if trajectories > 1:
+        # chaos makes different trajectories of starts beside each other
+        beside = torch.linspace(0, 1, trajectories, dtype=torch.float64)
+        starts = start.repeat_interleave(trajectories, 0) + beside.repeat(problems)[:, None]
+        z, rates = trajectories_of(rho.repeat_interleave(trajectories), starts, LONGEST)
+        return z.reshape(problems, -1, 3), rates.reshape(problems, -1, 3)
+    return trajectories_of(rho, start, samples)
+
+
+def trajectories_of(rho: Tensor, start: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """Return states and rates (S, N, 3) from starts (S, 3), each with its ρ (S,)."""
 
     def lorenz(t: Tensor | None, state: Tensor) -> Tensor:
         x, y, z = state.unbind(-1)
@@ -39,9 +58,9 @@ def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
     return z, lorenz(None, z)
 
 
-def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
+def make_contestants(z: Tensor, rates: Tensor, degree: int, device: str) -> dict[str, Fit]:
     """romkit fits the stack at once, pysindy in a loop; STLSQ alone is given the matrix of the
-    library.
+    library. On a GPU the samples are there already, and the coefficients come back.
     """
     pairs = [(states.numpy(), dz.numpy()) for states, dz in zip(z, rates, strict=True)]
     thetas = [
@@ -49,22 +68,21 @@ def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
         for states, _ in pairs
     ]
 
-    def romkit() -> np.ndarray:
+    def romkit(z: Tensor, rates: Tensor) -> np.ndarray:
         samples = (z[0], rates[0]) if len(pairs) == 1 else (z, rates)
-        return (
-            SINDy(degree=degree, **SETTINGS)
-            .fit_samples(*samples)
-            .coefficients.numpy()
-            .reshape(len(pairs), -1, 3)
-        )
+        law = SINDy(degree=degree, **SETTINGS).fit_samples(*samples)
+        return law.coefficients.numpy(force=True).reshape(len(pairs), -1, 3)
 
     def whole(states: np.ndarray, dz: np.ndarray) -> np.ndarray:
         library = pysindy.PolynomialLibrary(degree=degree)
         model = pysindy.SINDy(optimizer=pysindy.STLSQ(**SETTINGS), feature_library=library)
         return model.fit(states, t=DT, x_dot=dz).coefficients().T
 
-    return {
-        ROMKIT: romkit,
+    on_gpu = {}
+    if device == "cuda":
+        on_gpu = {ON_GPU: partial(romkit, z.cuda(), rates.cuda())}
+    return on_gpu | {
+        ROMKIT: partial(romkit, z, rates),
         PYSINDY: lambda: np.stack([whole(*pair) for pair in pairs]),
         STLSQ: lambda: np.stack(
             [
@@ -97,10 +115,14 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     the least least.
     """
     cases = found.setdefault("cases", [])
-    for problems, samples in config.cases[len(cases) :]:
-        contestants = make_contestants(*make_problem(problems, samples), config.degree)
+    planned, repeats = config.cases, config.repeats
+    if device == "cuda":
+        planned, repeats = config.cases_cuda, config.repeats_cuda
+    for problems, samples in planned[len(cases) :]:
+        problem = make_problem(problems, samples)
+        contestants = make_contestants(*problem, config.degree, device)
         difference, times = check(contestants), {}
-        for name, rounds in in_turns(contestants, config.repeats).items():
+        for name, rounds in in_turns(contestants, repeats, device).items():
             cpu, wall = ([t * 1e3 for t in column] for column in zip(*rounds, strict=True))
             times[name] = {
                 "cpu_ms": min(cpu),

@@ -46,7 +46,7 @@ def calibrate(
     sensors: Sequence[object] | None = None,
     noise: Positive | Numbers | None = None,
     solver: Solver | None = None,
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
     starts: Count = 4,
 ) -> Calibration:
     """Measure the errors of a reduced model, and of contexts estimated with it, on data with known
@@ -85,7 +85,7 @@ def calibrate(
     seen = Observations.of(projection, observations, sensors)
     y = samples_of(seen, dynamics)
     repeats = y.shape[-1] // len(seen.rows)  # times of a window
-    std = projection.frame.state_std.double()[seen.rows]
+    std = tensors.divisor(projection.frame.state_std.double()[seen.rows])
     # noise that is not known may be small
     least = EXACT * std if noise is None else noises_of(noise, seen.rows)
     predict = Prediction(

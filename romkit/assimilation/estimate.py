@@ -40,7 +40,7 @@ def infer(
     noise: Positive | Numbers | None = None,
     prior: Mapping[str, Sequence[float]] | None = None,
     solver: Solver | None = None,
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
     starts: Count = 4,
     level: Part = 0.9,
 ) -> xr.Dataset:
@@ -65,7 +65,7 @@ def infer(
         prior: mean and standard deviation of parameters, by name; without, any value in the range
             of the training.
         solver: of the latent equation; by default `RK4` with a step that is checked.
-        engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
+        engine: as of `romkit.rollout`: "auto" compiles the field where it can be and that pays.
         starts: training samples that the search starts from; more where a residual is far above its
             expectation.
         level: of the intervals.

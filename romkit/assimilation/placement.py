@@ -36,7 +36,7 @@ def sensors(
     system: System | None = None,
     candidates: Sequence[object] | None = None,
     solver: Solver | None = None,
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
 ) -> xr.Dataset:
     """Choose the components whose observations tell most about context and latent state.
 
@@ -56,7 +56,7 @@ def sensors(
         system: the full model, for dynamics that look at it.
         candidates: names or numbers of components to choose from, all by default.
         solver: of the latent equation; by default `RK4` with a step that is checked.
-        engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
+        engine: as of `romkit.rollout`: "auto" compiles the field where it can be and that pays.
 
     Returns:
         Dataset along `sensor`, in the order of choice: `component`, which
@@ -86,7 +86,9 @@ def sensors(
     sigma = noises_of(noise, rows)
     predict = Prediction(projection, times, rows, training, sigma, dynamics, system, solver, engine)
     prior, information = _information(predict, training, sigma)
-    chosen, criterion, bound = [], [], []
+    chosen: list[int] = []
+    criterion: list[float] = []
+    bound: list[Tensor] = []
     total = prior.expand(len(information), -1, -1)  # (K, u, u)
     for _ in runtime.track(range(count), "sensors"):
         with_sensor = total.unsqueeze(1) + information  # (K, s, u, u)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
@@ -26,6 +27,9 @@ noise: a hundredth of what ends a search.
 
 TIGHTEST, LOOSEST = 1e-8, 1e-3
 """Bounds of the relative error of latent states, whatever the noise."""
+
+SOLVES = 20
+"""Windows that an estimate solves, at least: iterations, each with its derivatives."""
 
 STEP = 1e-5
 """Step of central differences, in half widths of the context's range and in latent coordinates."""
@@ -83,7 +87,11 @@ class Prediction:
         if isinstance(dynamics, LatentField):
             # steps of one length: of changing steps, differences of solutions are rough
             tolerance = self._tolerance(noise)
-            self.flow = LatentFlow(self.model, solver=solver, engine=engine, tolerance=tolerance)
+            several = torch.arange(SOLVES * len(times)).double()
+            expected = several * float(self.times[-1]) / max(1, len(times) - 1)
+            self.flow = LatentFlow(
+                self.model, solver=solver, engine=engine, tolerance=tolerance, expected=expected
+            )
         self.coordinates = self.projection.of_coordinates()
         self.basis = None
         basis = projection.basis
@@ -94,7 +102,7 @@ class Prediction:
     def _tolerance(self, noise: Tensor) -> float:
         """Relative error of latent states that no sum of squares of a window shows."""
         std = self.frame.state_std.double()[self.rows]
-        relative = float((noise / std)[std > 0].min())
+        relative = float((noise / divisor(std)).min())
         numbers = len(self.times) * len(self.rows)
         tolerance = SHARE * relative / numbers**0.5
         return min(max(tolerance, TIGHTEST), LOOSEST)

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -20,7 +19,7 @@ from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Pair
+from romkit.core.types import Array, Chunked, Pair
 from romkit.data import DIMS
 from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
@@ -285,7 +284,7 @@ class Basis(Display):
         names = [f"y{k}" for k in range(self.rank)]
         return of_other_coordinates(data, coordinates, names, units)
 
-    def _projected(self, variable: xr.DataArray, offset: Array | float) -> da.Array | Array:
+    def _projected(self, variable: xr.DataArray, offset: Array | float) -> Chunked | Array:
         """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""
         if variable.chunks:
             return self.of_chunks(variable.data, offset)
@@ -312,10 +311,12 @@ class Basis(Display):
                 DataWarning,
             )
 
-    def of_chunks(self, x: da.Array, offset: Array | float) -> da.Array:
+    def of_chunks(self, x: Chunked, offset: Array | float) -> Chunked:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
         (..., r) in float64.
         """
+        import dask.array as da  # slow to import, and seldom needed
+
         dual = da.from_array(self.dual.numpy(), chunks=(x.chunks[-1], -1))
         return (x.astype(np.float64) - offset) @ dual
 

@@ -99,7 +99,7 @@ def complete_coordinates(
     lacking = np.flatnonzero(~complete.all(1))
     metric, spread = Metric.of(modes, dual), _spread(modes, dual, coordinates, deviations, complete)
     unknown = 0
-    for k in lacking:
+    for k in lacking.tolist():
         pieces = torch.from_numpy(deviations(k)).double()
         # a snapshot without any component is a missing sample, and no gap
         gaps = ~complete[k] & ~np.isnan(pieces.numpy()).all(-1)
@@ -129,7 +129,7 @@ def _spread(
         return None
     every = max(1, int(complete.sum()) // sample)
     y, rows = [], []
-    for k in np.flatnonzero(complete.any(1)):
+    for k in np.flatnonzero(complete.any(1)).tolist():
         chosen = np.flatnonzero(complete[k])[::every]
         y.append(torch.from_numpy(coordinates[k, chosen]).double())
         rows.append(torch.from_numpy(deviations(k)[chosen]).double())

@@ -1,5 +1,7 @@
 """`romkit.basis`: the modes of snapshots in memory, or in chunks."""
 
+import os
+
 import numpy as np
 import torch
 import xarray as xr
@@ -8,7 +10,6 @@ from torch import Tensor
 from romkit.bases.base import Basis, Weight, weigher
 from romkit.bases.completion import filled
 from romkit.bases.modes import Summary
-from romkit.bases.streaming import stream
 from romkit.core import tensors
 from romkit.core.boundary import Count, FilePath, Positive, validated
 from romkit.core.errors import InputError
@@ -78,7 +79,7 @@ def basis(
     else:
         if tolerance is None:
             _check_rank(chunks, rank)
-        summary = stream(chunks, rank, weight, checkpoint, device)
+        summary = _streamed(chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
         rank = _smallest(summary.share, tolerance, rank)
     return _with_units_of(data, summary.basis(rank, weight))
@@ -92,7 +93,7 @@ def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
     rank = min(FEW, most)
     while True:
         if state.chunks:
-            summary = stream(state, rank, None, None, None)
+            summary = _streamed(state, rank, None, None, None)
         else:
             summary = Summary.of(_snapshots(data, None), rank, weigher(None, state.shape[-1]))
         share = summary.share
@@ -146,7 +147,7 @@ def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     return None
 
 
-def _snapshots(data: xr.Dataset | Array | Tensor, device: torch.device | None) -> Tensor:
+def _snapshots(data: xr.Dataset | Array | Tensor, device: str | torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values
@@ -184,3 +185,16 @@ def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
             fix="give a larger rank",
         )
     return int((~enough).sum()) + 1
+
+
+def _streamed(
+    state: xr.DataArray,
+    rank: int,
+    weight: Weight,
+    checkpoint: str | os.PathLike[str] | None,
+    device: Device | None,
+) -> Summary:
+    """Return modes of snapshots in chunks."""
+    from romkit.bases.streaming import stream  # with dask, which is slow to import
+
+    return stream(state, rank, weight, checkpoint, device)

@@ -47,7 +47,7 @@ def stream(
     rank: int,
     weight: Weight,
     checkpoint: str | os.PathLike[str] | None = None,
-    device: torch.device | None = None,
+    device: str | torch.device | None = None,
     *,
     settled: float = 1e-7,
 ) -> Summary:
@@ -123,7 +123,7 @@ def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tenso
             got=str(file),
             fix="remove it, or give the data and the rank that it was begun with",
         )
-    return header["pass"], progress["mean"], progress["subspace"]
+    return int(str(header["pass"])), progress["mean"], progress["subspace"]
 
 
 def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:

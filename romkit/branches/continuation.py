@@ -147,7 +147,7 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
             fix="give one parameter as (start, end) and the others as numbers",
         )
     name = varying[0]
-    low, high = map(float, fixed.pop(name))
+    low, high = np.asarray(fixed.pop(name), dtype=np.float64).tolist()
     if not np.isfinite([low, high]).all() or low == high:
         raise InputError(
             name, expected="two different ends", got=f"{low:g}, {high:g}", fix="give (start, end)"

@@ -84,6 +84,7 @@ class TimeMap:
                 return solver(field, w, times).states[:, -1]
             if not self._control(solver, c[:1], w[:1], time):
                 return torch.full_like(w, torch.nan)
+        assert self.steps is not None  # controlled otherwise
         return self._in_steps(c, w, time, self.steps)
 
     def course(self, c: Tensor, w: Tensor, time: float) -> Tensor:

@@ -64,8 +64,8 @@ def _times(scale: float, span: float) -> Array:
     numbers = np.arange(len(powers))
     factors = np.sqrt(2 + numbers)
     times = scale * 10**powers * factors
-    numbers = np.arange(WITHIN_SPAN) + 0.5
-    return np.concatenate([times, span * numbers / WITHIN_SPAN])
+    within = (np.arange(WITHIN_SPAN) + 0.5) / WITHIN_SPAN
+    return np.concatenate([times, span * within])
 
 
 def period_of_force(field: Field, states: Tensor, near: float) -> float | None:

@@ -48,7 +48,7 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
     typical = 1.0
     if is_large.any():
         typical = np.sqrt((largest[is_large] ** 2).mean())
-    for k in np.flatnonzero(~is_known):
+    for k in np.flatnonzero(~is_known).tolist():
         own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
         at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
         size[k] = min(at_rest, default=typical)

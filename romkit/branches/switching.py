@@ -125,6 +125,7 @@ def _direction(
         if np.linalg.norm(inside) < np.linalg.norm(chord) / 2:
             return None
     across = branch.direction(inside)
+    assert point is not None  # of the last aim
     # those that were zero tell the kinds apart
     nearest = np.argsort(np.abs(point.growth))[: len(basis)]
     signature = np.append(point.u[-1] - u[-1], np.sort(point.growth[nearest]))

@@ -61,7 +61,7 @@ def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
     for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
         before = sizes[: k + 1]
         weights = log.exp()
-        end = 0.0
+        end = torch.zeros((), dtype=torch.float64)
         for matrix, gain in zip(block.matrices, block.gains, strict=True):
             weighed = gain.largest * weights
             rows = weighed.unsqueeze(1) * matrix

@@ -277,15 +277,15 @@ class _Certified:
         draw = torch.Generator().manual_seed(0)
         radius, context_radius = self.radii
         reach = min(radius, 10 * self.spread), context_radius
-        at_center = [center.unsqueeze(0) for center in self.centers]
-        probes = [tuple(at_center)]
+        state, context = (center.unsqueeze(0) for center in self.centers)
+        probes = [(state, context)]
         for _ in range(PROBES):
             inputs = []
             for center, radius in zip(self.centers, reach, strict=True):
                 direction = torch.randn(1, len(center), generator=draw, dtype=torch.float64)
                 length = direction.norm().clamp(min=SMALLEST)
                 inputs.append(center + radius * direction / length)
-            probes.append(tuple(inputs))
+            probes.append((inputs[0], inputs[1]))
         return probes
 
     def _map(self, x: Tensor, c: Tensor) -> Tensor:

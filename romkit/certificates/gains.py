@@ -112,11 +112,12 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     direct = _joined(value, jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
     # derivatives of the value and of each derivative by each number
     gradient = jet.first.map(along_rows)
+    assert jet.second is not None  # of arguments that are differentiated twice
     slopes = _joined(gradient, jet.second, (*shape, k, k), -2)  # (..., pieces, 1 + k, k)
     rising = slopes.low >= 0
     falling = slopes.high <= 0
-    radii = [piece.radius.expand(shape) for piece in pieces]
-    radii = torch.stack(radii, -1).unsqueeze(-2)  # (..., pieces, 1, k)
+    of_pieces = [piece.radius.expand(shape) for piece in pieces]
+    radii = torch.stack(of_pieces, -1).unsqueeze(-2)  # (..., pieces, 1, k)
     change = zero_for_nan(slopes.largest * radii)
     monotone = rising | falling
     beyond_middle = change.where(~monotone, 0.0)

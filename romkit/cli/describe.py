@@ -39,27 +39,18 @@ def everything() -> str:
     """
     sections = []
     for title, named in values.catalogue().items():
-        rows = named.items()
+        rows: list[tuple[str, ...]] = list(named.items())
         if title == "systems":
             # size and context are columns of their own
-            rows = [(name, *line.split("  ")) for name, line in rows]
+            rows = [(name, *line.split("  ")) for name, line in named.items()]
         lines = table(rows) if rows else "  none"
         sections.append(f"{title}\n{lines}")
     return "\n\n".join(sections)
 
 
 def system(system: "romkit.systems.System") -> str:
-    """Equation of a system (its docstring), state, context with ranges, and times."""
-    unit = "time units" if system.time_units == "1" else system.time_units
-    names = system.state_names
-    sampling = f"{system.duration:g} {unit} per trajectory, every {system.dt:g}"
-    facts = {
-        "state": f"{system.state_size} components, {names[0]} ... {names[-1]}",
-        "context": values.context_of(system),
-        "dataset": f"{sampling}; transient {system.transient:g}",
-        "rollout": f"{system.horizon:g} {unit} by default",
-    }
-    return f"{inspect.getdoc(type(system))}\n\n{table(facts.items())}"
+    """Equation of a system (its docstring), and its facts."""
+    return f"{inspect.getdoc(type(system))}\n\n{display.as_text(system.facts())}"
 
 
 def method(kind: "type[romkit.projections.Projection]") -> str:

@@ -85,8 +85,9 @@ def inputs_of(
             fix=FIX,
         )
     moved = source.assign_coords(time=since).expand_dims("trajectory")
-    control = control_of(moved, law.held)
-    return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
+    course = control_of(moved, law.held)
+    assert course is not None  # there is an input
+    return lambda t: course(torch.tensor(t, dtype=torch.float64)).numpy()
 
 
 def _of_trajectory(source: "xr.Dataset", trajectory: int) -> "xr.Dataset":

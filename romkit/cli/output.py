@@ -138,7 +138,7 @@ def _declare(run: Callable[..., None], command: Callable[..., None]) -> None:
         ),
     ]
     parameters = [*signature.parameters.values(), *options]
-    run.__signature__ = signature.replace(parameters=parameters)
+    run.__dict__["__signature__"] = signature.replace(parameters=parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 

@@ -10,6 +10,7 @@ from romkit.cli import inputs, output, results
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 MOVIES = (".gif", ".mp4")
 """Endings for which fields over a plane are animated."""
@@ -68,7 +69,7 @@ def _opened(source: str) -> "xr.Dataset":
     return romkit.data.describe(data)
 
 
-def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
+def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> "Figure":
     """Return the figure that suits the data."""
     from romkit import plotting
     from romkit.data.grids import in_components

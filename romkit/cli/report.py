@@ -20,6 +20,7 @@ from typer import Argument, Option
 
 import romkit
 from romkit.cli import describe, output, results, summaries
+from romkit.core import checks
 from romkit.core.display import as_plain_markdown
 from romkit.core.errors import FileError
 
@@ -91,10 +92,9 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
     """Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading
     replaces `title`.
     """
-    from markdown_it import MarkdownIt
-
+    markdown_it = checks.extra("report", "markdown_it", "report")
     # raw HTML stays text: the report may come from a stranger
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
     for token in tokens:
         for child in token.children or ():

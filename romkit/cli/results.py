@@ -34,8 +34,9 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
     """
     folder = Path("runs") / run if out is None else out
     # F-3.15 is a folder: a number behind a dot is no ending
-    is_file = out is not None and out.suffix and not out.suffix[1:].isdigit()
-    file = out if is_file else folder / name
+    file = folder / name
+    if out is not None and out.suffix and not out.suffix[1:].isdigit():
+        file = out
     if os.path.isfile(file) and not force:
         raise FileError(
             file,

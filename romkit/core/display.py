@@ -18,7 +18,10 @@ WIDTH, HEIGHT = 260, 90
 
 
 class Display(abc.ABC):
-    """Object that notebooks show as a table of facts, with curves where it has some."""
+    """Object that notebooks show as a table of facts, with a figure where it has one.
+
+    `facts` is the one source: `as_text` and `as_html` are functions of them, and JSON is the mapping.
+    """
 
     @abc.abstractmethod
     def facts(self) -> dict[str, str]:
@@ -28,14 +31,34 @@ class Display(abc.ABC):
         """Caption and curves of a small figure with a logarithmic axis; no curves by default."""
         return "", ()
 
-    def _repr_html_(self) -> str:
-        rows = "".join(_row(name, value) for name, value in self.facts().items())
+    def figure_html(self) -> str:
+        """Return what stands beside the facts: the curves, unless overridden."""
         caption, curves = self.curves()
-        figure = ""
-        if curves:
-            figure = f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>"
+        if not curves:
+            return ""
+        return f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>"
+
+    def _repr_html_(self) -> str:
         title = f"<b>{escape(type(self).__name__)}</b>"
-        return f"<div>{title}<div style='display:flex;gap:2em'><table>{rows}</table>{figure}</div></div>"
+        beside = f"{as_html(self.facts())}{self.figure_html()}"
+        return f"<div>{title}<div style='display:flex;gap:2em'>{beside}</div></div>"
+
+
+def as_html(facts: Mapping[str, str]) -> str:
+    """Return facts as a table of HTML, a row for each."""
+    rows = "".join(_row(name, value) for name, value in facts.items())
+    return f"<table>{rows}</table>"
+
+
+def as_text(facts: Mapping[str, str]) -> str:
+    """Return facts as lines of text in two columns; further lines of a fact stand below its first."""
+    width = max(map(len, facts))
+    lines = []
+    for name, value in facts.items():
+        first, *further = value.splitlines() or [""]
+        lines.append(f"{name:<{width}}  {first}")
+        lines += [f"{'':<{width}}  {line}" for line in further]
+    return "\n".join(lines)
 
 
 def _row(name: str, value: str) -> str:

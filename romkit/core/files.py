@@ -159,6 +159,24 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     settle(folder)
 
 
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Folder of the system for what is needed for a moment, removed when the block ends.
+
+    Raises:
+        FileError: the system refuses to write there (disk full, ...).
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        problem = f"cannot hold temporary files ({reason(error)})"
+        fix = "free space there, or set TMPDIR to a folder with some"
+        raise FileError(tempfile.gettempdir(), problem=problem, fix=fix) from error
+
+
 def settle(folder: Path) -> None:
     """Move the files of a complete save into their places, and remove those that the lists of an
     earlier one name and its own do not.

@@ -16,22 +16,24 @@ SMALLEST = 1e-9
 
 
 class Expansion(Protocol):
-    """Quadratic models of M sums of squares, each about a point of its own.
+    """Quadratic models of M sums of squares, each about a point of its own."""
 
-    Attributes:
-        cost: (M,) the sums of squares at the points, infinite where they have none.
-    """
-
-    cost: Tensor
+    @property
+    def cost(self) -> Tensor:
+        """Return the sums of squares (M,) at the points, infinite where they have none."""
+        ...
 
     def select(self, members: Tensor) -> Self:
         """Return models of some of the members (k,)."""
+        ...
 
     def replaced(self, members: Tensor, other: Self) -> Self:
         """Return these models, with those of `members` (k,) replaced."""
+        ...
 
     def moved(self, members: Tensor, damping: Tensor) -> Self:
         """Return models about the points that damped steps of Gauss-Newton lead to; both are (M,)."""
+        ...
 
 
 Model = TypeVar("Model", bound=Expansion)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.metadata
+import importlib.util
 import math
 import os
 import platform
@@ -14,10 +15,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import dask
 import torch
 from tqdm.auto import tqdm
-from tqdm.dask import TqdmCallback
 
 from romkit.core.version import VERSION
 
@@ -72,6 +71,20 @@ class Bar(tqdm):
         return None
 
 
+def lazy(name: str) -> Any:
+    """Return a module that is loaded at its first attribute, as by `importlib.util.LazyLoader`."""
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)  # which says that it is missing
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def track(items: Iterable[T], label: str) -> "tqdm[T]":
     """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no
     trace. There is one bar at a time, and none in files and pipes.
@@ -110,6 +123,12 @@ def computed(label: str, *lazy: T) -> tuple[T, ...]:
     """Return values of what may be in chunks of dask, in one pass, with a bar as of `track`;
     clusters have their own.
     """
+    graphs = [getattr(values, "__dask_graph__", None) for values in lazy]
+    if not any(graph is not None and graph() is not None for graph in graphs):
+        return lazy
+    import dask  # slow to import, and seldom needed
+    from tqdm.dask import TqdmCallback
+
     with TqdmCallback(tqdm_class=Bar, **_bar(label)):
         return dask.base.compute(*lazy)
 

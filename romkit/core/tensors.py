@@ -1,6 +1,8 @@
 """Tensors at the boundary: what counts as real numbers, and as times, masks and states."""
 
-from typing import Any, TypeVar
+import copy
+import dataclasses
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -214,6 +216,34 @@ def alike(values: Array, others: Array) -> bool:
     if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
         return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
     return np.array_equal(values, others)
+
+
+def least_norm(matrix: Tensor, target: Tensor) -> Tensor:
+    """Solve least squares (..., N, K) x = (..., N, k) of any rank; of all solutions, the least one."""
+    if matrix.is_cuda:  # which has no such driver of LAPACK
+        return torch.linalg.pinv(matrix) @ target
+    return torch.linalg.lstsq(matrix, target, driver="gelsd").solution
+
+
+Value = TypeVar("Value")
+
+
+def on_device(value: Value, device: torch.device | str) -> Value:
+    """Copy what is made of tensors to a device: tensors, modules, dataclasses and tuples."""
+    moved: object = value
+    if isinstance(value, Tensor):
+        moved = value.to(device)
+    elif isinstance(value, torch.nn.Module):
+        moved = copy.deepcopy(value).to(device)
+    elif isinstance(value, tuple):
+        parts = [on_device(part, device) for part in value]
+        moved = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        moved = copy.copy(value)
+        for name, part in vars(value).items():
+            # in place of __init__, which frozen classes may not accept all of
+            object.__setattr__(moved, name, on_device(part, device))
+    return cast("Value", moved)
 
 
 def evenly(size: int, most: int) -> Tensor:

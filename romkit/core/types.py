@@ -1,12 +1,35 @@
 """Types that all rooms share: fields, metrics, and values with tangents."""
 
+from abc import ABC
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 Array = np.ndarray
+
+
+class Chunked(ABC):  # noqa: B024  of others' arrays, by their class
+    """Any array in chunks of dask, which is not imported for this.
+
+    Example:
+        >>> import dask.array
+        >>> from romkit.core.types import Chunked
+        >>> isinstance(dask.array.zeros(3), Chunked)
+        True
+    """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> Any: ...
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        """Tell whether a class is that of dask's arrays."""
+        return other.__name__ == "Array" and other.__module__ == "dask.array.core"
+
 
 Pair = tuple[Tensor, Tensor]
 

@@ -3,12 +3,11 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import unchecked, validated
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, Chunked, Names
 from romkit.data.layout import AXIS, Layout, layout_of, parsed, renamed
 
 PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
@@ -94,7 +93,7 @@ def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
 
 def _gathered(
     data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
-) -> tuple[Names, Array | da.Array, dict[str, object]] | None:
+) -> tuple[Names, Array | Chunked, dict[str, object]] | None:
     """Return the variables of a layout, with a prefix before their names, over `component`; None
     where one is missing.
     """

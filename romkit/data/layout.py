@@ -11,7 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 from pydantic import TypeAdapter
@@ -19,7 +18,7 @@ from pydantic import TypeAdapter
 from romkit.core import tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import check_dims, check_has
 from romkit.data.conversions import in_unit
 from romkit.data.names import unit_of
@@ -168,7 +167,7 @@ class Layout:
         return tuple(units)
 
     @validated
-    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
+    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | Chunked:
         """Return the variables of a dataset as one array (*lead, n), in the units of the layout, in
         chunks of dask where they are.
 
@@ -185,7 +184,7 @@ class Layout:
         return np.concatenate(flat, axis=-1)
 
     @staticmethod
-    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
+    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | Chunked:
         """Return a variable of a dataset as an array (*lead, k) of its components.
 
         Raises:
@@ -213,7 +212,7 @@ class Layout:
     @validated
     def scatter(
         self,
-        values: da.Array | Array,
+        values: Chunked | Array,
         lead: Sequence[str],
         coords: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
@@ -408,7 +407,7 @@ def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     return data.swap_dims({before: after})
 
 
-def _in_cells(values: Array | da.Array, variable: Variable) -> Array | da.Array:
+def _in_cells(values: Array | Chunked, variable: Variable) -> Array | Chunked:
     """Return the components (..., k) of a variable as an array of its shape, NaN on masked cells."""
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:

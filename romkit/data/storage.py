@@ -13,7 +13,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import xarray as xr
 
@@ -92,6 +91,8 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             got=path,
             fix="let it end in .nc; tables are written by pandas, romkit.data.fields(data).to_dataframe()",
         )
+    import dask  # slow to import, and seldom needed
+
     storable = _storable(data.compute())
     # beside a dask cluster xarray would take a lock of the cluster, which has none for a file in
     # memory

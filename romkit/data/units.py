@@ -1,9 +1,11 @@
-"""Units of data and of models: compared, converted by pint where it is installed, else refused."""
+"""Units of data and of models, by pint: compared and converted; without pint those of other names are
+refused.
+"""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import xarray as xr
@@ -14,64 +16,16 @@ from romkit.data.names import unit_of
 if TYPE_CHECKING:
     import pint
 
-NAMES = {
-    "s": ("second", "seconds", "sec", "secs"),
-    "m": ("meter", "meters", "metre", "metres"),
-    "kg": ("kilogram", "kilograms"),
-    "K": ("kelvin", "Kelvin", "kelvins", "degK", "deg_K"),
-    "degC": (
-        "celsius",
-        "Celsius",
-        "degreeC",
-        "degrees_C",
-        "degree_Celsius",
-        "degrees_Celsius",
-        "°C",
-    ),
-    "N": ("newton", "newtons"),
-    "Pa": ("pascal", "pascals"),
-    "rad": ("radian", "radians"),
-    "deg": ("degree", "degrees", "°"),
-    "d": ("day", "days"),
-    "h": ("hour", "hours", "hr"),
-    "min": ("minute", "minutes"),
-    "1": ("dimensionless", "none", "-"),
-}
-"""Names of one unit."""
+POWER = re.compile(r"(?<=[A-Za-z])(?![A-Za-z])(?<![0-9\-][eE])(?<![0-9\-])(?=[0-9\-])")
+"""Place of the missing sign of a power, as in "m s-1": the convention of UDUNITS and CF; the expression
+is that of cf-xarray.
+"""
 
-PREFIXES = "fpnumcdhkMGT"
-PREFIXED = {
-    "s",
-    "m",
-    "g",
-    "N",
-    "Pa",
-    "J",
-    "W",
-    "V",
-    "A",
-    "Hz",
-    "mol",
-    "C",
-    "ohm",
-    "L",
-    "l",
-    "eV",
-    "F",
-    "T",
-    "bar",
-}
-KNOWN = (
-    PREFIXED
-    | {*NAMES} - {"1"}
-    | {"rpm", "%", "Ω", "ppm", "rev", "yr", "a", "atm", "psi", "ft", "mph"}
-)
-"""Units by which text in brackets behind a name is recognised as one."""
+PRODUCT = re.compile(r"(?<=[A-Za-z0-9])[.·](?=[A-Za-z])")
+"""A point between two units."""
 
-SAME = {name: unit for unit, names in NAMES.items() for name in names}
-PRODUCT = re.compile(r"\s*[*·.]\s*|\s+")
-FACTOR = re.compile(r"([^\d\s^*+/-]+)(?:\^|\*\*)?([+-]?\d+)?")
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻µ", "0123456789-u")
+MORE = ("degrees_C = degree_Celsius", "degree_K = kelvin = deg_K = degK", "rev = revolution")
+"""Units of CF and of data sheets that pint calls otherwise."""
 
 
 class Units(NamedTuple):
@@ -121,58 +75,23 @@ def time_units(data: xr.Dataset) -> str:
     return unit_of(data["time"])
 
 
-def factors(unit: str) -> dict[str, int] | None:
-    """Return powers of the units in a product, "kg m s-2" or "kg*m/s^2"; None of what is no
-    product.
-    """
-    text = without_origin(unit).strip()
-    text = text.translate(SUPERSCRIPTS).replace("**", "^")
-    powers: Counter[str] = Counter()
-    sign = 1
-    for product in text.split("/"):
-        for factor in _factors_of(product):
-            match = FACTOR.fullmatch(factor)
-            if match is None:
-                return None
-            name, power = match.groups(default="1")
-            name = SAME.get(name, name)
-            powers[name] += sign * int(power)
-        # all behind the first stroke divides
-        sign = -1
-    powers.pop("1", None)
-    return {name: power for name, power in powers.items() if power}
-
-
 def without_origin(unit: str) -> str:
     """Return the unit of an interval: "days" of "days since 2000-01-01"."""
     return unit.partition(" since ")[0]
 
 
-def _factors_of(product: str) -> list[str]:
-    """Return the factors of a product, without those that are one."""
-    factors = PRODUCT.split(product.strip(" ()"))
-    return [factor for factor in factors if factor not in ("", "1")]
-
-
 def is_unit(text: str) -> bool:
-    """Tell whether text is a product of units that are known by name, with their usual prefixes."""
-    powers = factors(text)
-    return powers is not None and len(powers) > 0 and all(_is_known(name) for name in powers)
-
-
-def _is_known(name: str) -> bool:
-    if name in KNOWN:
-        return True
-    return name[:1] in PREFIXES and name[1:] in PREFIXED
+    """Tell whether text is a unit that pint knows; without pint nothing is."""
+    if _library() is None or not any(map(str.isalpha, text.replace("%", "x"))):
+        return False
+    return _parsed(text) is not None
 
 
 def same_unit(a: str, b: str) -> bool:
-    """Tell whether two units are one, as far as their names tell; a unit that nobody gave is any."""
-    if not a or not b or a == b:
+    """Tell whether two units are one, by their names without pint; a unit that nobody gave is any."""
+    if not a or not b or without_origin(a) == without_origin(b):
         return True
-    first = factors(a)
-    second = factors(b)
-    return first is not None and first == second
+    return _library() is not None and _line(a, b) == (1.0, 0.0)
 
 
 def conversion(argument: str, name: str, source: str, target: str) -> tuple[float, float]:
@@ -184,53 +103,65 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     Raises:
         InputError: pint is not installed, or knows no conversion.
     """
-    got = f"{name} in {source}, where the model has {target}"
-    try:
-        import pint  # noqa: F401  an extra: most data need no conversion
-    except ImportError as error:
-        raise InputError(
-            argument,
-            expected=f"{name} in {target}",
-            got=f"{source}",
-            fix="convert it, or install pint, by which romkit does",
-        ) from error
-    registry = _registry()
-    try:
-        images = []
-        for value in (0.0, 1.0):
-            quantity = registry.Quantity(value, _for_pint(source))
-            image = quantity.to(_for_pint(target))
-            images.append(float(image.magnitude))
-    except Exception as error:  # pint raises many kinds on text that is no unit
-        raise InputError(
-            argument,
-            expected=f"{name} in {target}",
-            got=got,
-            fix="convert it, or give its unit another name",
-        ) from error
+    fix = "convert it, or give its unit another name"
+    line = None
+    if _library() is None:
+        fix = 'convert it, or pip install "romkit-dynamics[readers]", by which romkit does'
+    else:
+        line = _line(source, target)
+    if line is None:
+        raise InputError(argument, expected=f"{name} in {target}", got=source, fix=fix)
     warn(
         f"{argument}: {name} is converted from {source} to {target}, the unit of the model",
         DataWarning,
     )
-    # units of temperature have an offset; all others map zero to zero
-    zero, one = images
-    return one - zero, zero
+    return line
 
 
-@cache  # reading all definitions takes a tenth of a second
+def _library() -> ModuleType | None:
+    """Import pint, which is an extra."""
+    try:
+        import pint
+    except ImportError:
+        return None
+    return pint
+
+
+@cache  # reading all definitions takes 0.2 s
 def _registry() -> "pint.UnitRegistry[float]":
     """Return units that pint defines, and none that the user has added to a registry."""
     import pint
 
-    return pint.UnitRegistry()
+    def with_signs(text: str) -> str:
+        return POWER.sub("**", PRODUCT.sub("*", text))
+
+    registry = pint.UnitRegistry(preprocessors=[with_signs])
+    for definition in MORE:
+        registry.define(definition)
+    return registry
 
 
-def _for_pint(unit: str) -> str:
-    powers = factors(unit)
-    if powers is None:
-        return unit
-    words = [f"{name} ** {power}" for name, power in powers.items()]
-    return " * ".join(words) or "1"
+@cache
+def _parsed(text: str) -> "pint.Unit | None":
+    """Read a unit, None of text that is none."""
+    try:
+        return _registry().Unit(without_origin(text).strip())
+    except Exception:  # pint raises many kinds on text that is no unit
+        return None
+
+
+@cache
+def _line(source: str, target: str) -> tuple[float, float] | None:
+    """Return factor and offset from a unit to another, None where there is no conversion."""
+    before, after = _parsed(source), _parsed(target)
+    if before is None or after is None:
+        return None
+    try:
+        # units of temperature have an offset; all others map zero to zero
+        zero, one = (float(_registry().Quantity(x, before).m_as(after)) for x in (0.0, 1.0))
+    except Exception:  # of other dimensions, or on another scale, as decibels
+        return None
+    return one - zero, zero
 
 
 def check_units(argument: str, data: xr.Dataset, other: xr.Dataset, context: Sequence[str]) -> None:

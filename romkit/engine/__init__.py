@@ -28,7 +28,7 @@ Engine = Annotated[str, checks.choice(ENGINES)]
 """The name of an engine, checked where it is an argument."""
 
 
-def device_of(argument: str, value: object) -> torch.device:
+def device_of(argument: str, value: str | int | torch.device) -> torch.device:
     """Return the device of this name, if torch finds it."""
     with contextlib.suppress(RuntimeError, TypeError, AssertionError):
         device = torch.device(value)

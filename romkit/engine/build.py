@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-import platformdirs
 import torch
 
 from romkit.core import files, runtime
@@ -172,9 +171,18 @@ def _compiler(variable: str, usual: str) -> list[str]:
     return [usual]
 
 
+def _caches() -> Path:
+    """Folder of caches of this user, as the platform has it."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
 def _cache_folder() -> Path:
     """Folder of compiled code of this user; others must not be able to write to it."""
-    folder = platformdirs.user_cache_path("romkit", appauthor=False)
+    folder = _caches() / "romkit"
     if not folder.is_absolute():
         raise RuntimeError("there is no home folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +194,7 @@ def _cache_folder() -> Path:
 
 
 @functools.cache
-def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
+def _temporary_folder(process: int) -> tempfile.TemporaryDirectory[str]:
     """Return a folder of this process alone: one that was forked off makes its own."""
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
@@ -255,10 +263,16 @@ def _intact(file: Path) -> bool:
 
 def _run(command: list[str], folder: str | None = None) -> str:
     """Output of a command that succeeds, in printable characters."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
         done = subprocess.run(
-            command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams
+            command,
+            cwd=folder,
+            timeout=TIME_LIMIT,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error

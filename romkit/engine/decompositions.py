@@ -40,10 +40,12 @@ def _variance(
     return deviation.square().sum(axes, keepdim) * factor
 
 
-def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> Pair:
+def _variance_and_mean(
+    x: Tensor, dims: Axes = None, correction: float | None = None, keepdim: bool = False
+) -> Pair:
     """Variance and mean along axes, as torch.var_mean."""
-    mean = x.mean(axes_of(x, dims), bool(options.get("keepdim")))
-    return _variance(x, dims, **options), mean
+    mean = x.mean(axes_of(x, dims), keepdim)
+    return _variance(x, dims, correction, keepdim), mean
 
 
 def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:

@@ -22,6 +22,8 @@ def number(x: float) -> str:
 
 def literal(x: Operand) -> str:
     """Return an expression for an operand."""
+    if x is None:
+        raise TypeError("no number")
     return x if isinstance(x, str) else f"T({number(x)})"
 
 

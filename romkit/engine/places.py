@@ -145,7 +145,8 @@ def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
 
 def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
     """Axes of one member in a tensor of this shape, without those of size one."""
-    outer, dims = math.prod(shape) // members, []
+    outer = math.prod(shape) // members
+    dims: list[int] = []
     for size in reversed(shape):
         if outer <= 1 or outer % size:
             break

@@ -211,7 +211,7 @@ def _in_memory(value: object) -> object:
 class _Counted(DispatchMode):
     """Mode of torch that counts calls and the numbers that they give."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.calls, self.numbers = 0, 0
 

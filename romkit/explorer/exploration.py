@@ -16,7 +16,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import times_of, trajectories
 from romkit.integrators import LatentField
-from romkit.metrics import idempotency_error
+from romkit.metrics import idempotency_error, per_unit
 from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamics
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
@@ -233,13 +233,13 @@ class Exploration:
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
         # in deviations, so that components of several units share one colour scale
-        scale = follower["state_std"].values
+        scale = per_unit(follower["state_std"].values, run)
         full = run["state"].values[0] / scale
         reduced = follower["state"].values[0] / scale
         directions = _leading(full)  # (n, 2)
         return View(
             run=run,
-            orbit=self._orbit(context, follower, directions),
+            orbit=self._orbit(context, follower, scale, directions),
             truth=full,
             directions=directions,
             portrait=full @ directions,
@@ -252,7 +252,9 @@ class Exploration:
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
         """Reduced model alone, from the initial state of a view: does not wait for the full model."""
-        return self._orbit(context, self._reduced(context, view.run), view.directions)
+        follower = self._reduced(context, view.run)
+        scale = per_unit(follower["state_std"].values, view.run)
+        return self._orbit(context, follower, scale, view.directions)
 
     def branch(self, name: str, view: View) -> tuple[Array, Array]:
         """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,)
@@ -347,9 +349,8 @@ class Exploration:
         return xr.Dataset(variables, {"time": run["time"], "state_std": scale})
 
     def _orbit(
-        self, context: Mapping[str, float], follower: xr.Dataset, directions: Array
+        self, context: Mapping[str, float], follower: xr.Dataset, scale: Array, directions: Array
     ) -> Orbit:
-        scale = follower["state_std"].values  # (n,)
         states = follower["state"].values[0]  # (T, n)
         latent = follower["latent"].values[0]  # (T, m)
         P = self.double(self.at(context)[0])

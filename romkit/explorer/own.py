@@ -31,7 +31,7 @@ SECONDS = 8
 class OwnData:
     """Tab from files of runs to forecasts of left-out runs."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.file = pn.widgets.FileInput(label="files of runs", accept=".nc,.csv", multiple=True)
         self.context = TextInput(
             title="parameters, with commas", placeholder="those of the data", width=WIDTH

@@ -23,6 +23,7 @@ from romkit.core.errors import (
 from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, by_law, residual_noise
+from romkit.hidden.family import Family
 from romkit.hidden.labels import SPARE, Labels, Polynomial
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
@@ -38,7 +39,7 @@ from romkit.hidden.search import Trial
 from romkit.laws import courses
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
-from romkit.laws.shooting import FINE, SAMPLES
+from romkit.laws.shooting import POLISHED, SAMPLES
 
 CLOCK = 0.99
 """Cosine between the effect of a parameter and that of a faster clock from which on they are one."""
@@ -327,7 +328,9 @@ class HiddenContext:
         run = self._dataset(torch.stack(reached), torch.stack(deviations), times, level)
         return run if np.ndim(initial_state) > 1 else run.isel(trajectory=0)
 
-    def _from(self, family, of_weights: Tensor, w: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
+    def _from(
+        self, family: Family, of_weights: Tensor, w: Tensor, times: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return states and deviations (T, m) from a state, in units of the fit."""
         motion = self.discovery.motion
         clock = times / self.frame.scale.tau
@@ -335,7 +338,7 @@ class HiddenContext:
         start = w.reshape(1, 1, -1)
         runs = Runs(start.expand(1, len(clock), -1), clock, none, clock.new_ones(1, 1))
         sample = torch.arange(len(clock))[:, None, None]
-        course = courses.course(runs, sample, 1 / (2 * FINE))
+        course = courses.course(runs, sample, 1 / POLISHED)
         states, slopes = motion.sensitivities(family.weights, start, course)
         slopes = slopes[:, 0, 0]
         variance = torch.einsum("tmi,ij,tmj->tm", slopes, of_weights, slopes)
@@ -361,7 +364,7 @@ class HiddenContext:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
         self._check_names(values, labels)
-        known = np.array([[values[name] for name in self.known]], dtype=float).reshape(1, -1)
+        known = torch.tensor([[values[name] for name in self.known]], dtype=torch.float64)
         hidden = torch.tensor([[values.get(name, 0.0) for name in self.names]], dtype=torch.float64)
         if self.labels and not values.keys().isdisjoint(labels):
             labelled = torch.tensor([[values[name] for name in labels]]).double()
@@ -402,12 +405,14 @@ class HiddenContext:
         """Known parameters (1, p) of a new run, in the units of the fit."""
         values = []
         for name in self.known:
-            own = np.unique(data[name].values) if name in data.coords else []
+            own: Array = np.empty(0)
+            if name in data.coords:
+                own = np.unique(data[name].values)
             if len(own) != 1:
                 fix = "give it as a coordinate"
                 raise InputError(name, expected="one known value", got=len(own), fix=fix)
             values.append(float(own[0]))
-        return self.frame.known(np.array([values]).reshape(1, -1))
+        return self.frame.known(torch.tensor([values], dtype=torch.float64))
 
     @property
     def identifiability(self) -> str:
@@ -519,7 +524,7 @@ class PlacedRun:
         labels = self.found.labels
         if labels is not None:
             slope = labels.known.slope(values)  # (k, r)
-            variance = (slope @ covariance @ slope.mT).diagonal() + labels.known.error.square()
+            variance = (slope @ covariance @ slope.mT).diagonal() + labels.known.variances(values)
             values = torch.cat([values, labels.known(values)])
             deviations = torch.cat([deviations, variance.sqrt()])
             names += labels.names

@@ -1,17 +1,18 @@
 """Discovery of hidden contexts: search, last fit, and factors on its errors by left-out groups."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import scipy.stats
 import torch
 from torch import Tensor
 
 from romkit.hidden.errors import Estimate, Posterior, factor
-from romkit.hidden.family import Family
+from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.gauge import gauged
 from romkit.hidden.joint import Expanded, Plan, fitted, polished
-from romkit.hidden.placing import placed
+from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import (
     Groups,
     Trial,
@@ -21,11 +22,13 @@ from romkit.hidden.search import (
     second_part,
     simplest,
     start,
+    structures,
+    trial,
 )
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import ROUGH
+from romkit.laws.shooting import NEAR, NOISY, ROUGH
 
 LEVEL, WIDTH = 0.9, 1.6449
 """Level at which factors are told, and the deviations of a normal law that have it."""
@@ -33,6 +36,9 @@ LEVEL, WIDTH = 0.9, 1.6449
 
 SURE = 0.99
 """Level of the test whether runs of a group share a parameter."""
+
+LARGEST = 2.0234
+"""Quantile of the Tracy-Widom law of order one, at level 0.99."""
 
 MOST = 4
 """Runs of a group, at most, whose own contexts are compared."""
@@ -43,38 +49,147 @@ class Discovery:
     """Laws of a family with hidden contexts.
 
     Attributes:
-        motion: of the laws.
         posterior: laws and contexts in the gauge, with their errors.
-        chosen: trial whose structure was taken.
-        trials: all of them, from the simplest on.
+        trials: all that were tried, from the simplest on.
+        taken: number of the trial whose structure was taken.
         of_contexts, of_forecasts: factors on deviations, by left-out groups.
     """
 
-    motion: Motion
     posterior: Posterior
-    chosen: Trial
-    trials: list[Trial]
+    trials: Sequence[Trial]
+    taken: int
     of_contexts: float
     of_forecasts: float
+
+    @property
+    def chosen(self) -> Trial:
+        """The trial whose structure was taken."""
+        return self.trials[self.taken]
+
+    @functools.cached_property
+    def motion(self) -> Motion:
+        """Motion of the laws."""
+        return motion(self.posterior.family.theta.shape[2], self.chosen.structure.degree)
 
 
 def discovered(groups: Groups) -> Discovery:
     """Hidden contexts of groups of runs.
 
-    A parameter of a group is one that its runs agree on. Where runs of one group differ as much as
-    those of several, a parameter makes up for what the law lacks: structures of fewer are taken.
+    Forecasts choose the structure. A parameter of a group is one that its runs agree on: where runs
+    of one group differ as much as those of several, it makes up for what the law lacks, and
+    structures of fewer are taken. Where residuals are noise alone, the law lacks nothing, and the
+    likelihood tells more: a parameter has to explain more than noise would, and one more is taken
+    that does, if forecasts are better with it.
     """
-    trials = searched(groups)
-    allowed = trials
+    trials = list(searched(groups))
+    evidence = _Evidence(groups)
+    allowed = list(trials)
     while True:
         chosen = simplest(allowed)
-        own = laws_of(chosen.structure.degree, groups)
-        posterior = _fit(chosen, own, groups, torch.arange(len(groups)))
-        check = _checked(chosen, own, groups, posterior)
-        if check.shared >= chosen.structure.hidden:
+        if evidence.is_real(chosen):
             break
         allowed = [t for t in allowed if t.structure.hidden < chosen.structure.hidden]
-    return Discovery(own.motion, posterior, chosen, trials, check.of_contexts, check.of_forecasts)
+    while (more := evidence.one_more(chosen)) is not None:
+        chosen = more
+    if chosen not in trials:
+        trials.append(chosen)
+    check = evidence.check(chosen)
+    posterior = evidence.fit(chosen.structure).posterior
+    taken = trials.index(chosen)
+    return Discovery(posterior, trials, taken, check.of_contexts, check.of_forecasts)
+
+
+class _Fit(NamedTuple):
+    """Fit of some groups, and the same laws in the gauge with their errors."""
+
+    end: Expanded
+    posterior: Posterior
+
+
+class _Evidence:
+    """What all groups say about structures; fits and checks are made once.
+
+    Args:
+        groups: of runs.
+    """
+
+    def __init__(self, groups: Groups):
+        self._groups = groups
+        self._fits: dict[Structure, _Fit] = {}
+        self._checks: dict[Structure, Check] = {}
+
+    @functools.cache  # noqa: B019, lives as long as the search
+    def _own(self, degree: int) -> OwnLaws:
+        return laws_of(degree, self._groups)
+
+    def fit(self, structure: Structure) -> _Fit:
+        """Return the fit of all groups."""
+        if structure not in self._fits:
+            every = torch.arange(len(self._groups))
+            self._fits[structure] = _fit(
+                structure, self._own(structure.degree), self._groups, every
+            )
+        return self._fits[structure]
+
+    def check(self, chosen: Trial) -> "Check":
+        """Return what left-out groups say."""
+        structure = chosen.structure
+        if structure not in self._checks:
+            posterior = self.fit(structure).posterior
+            own = self._own(structure.degree)
+            self._checks[structure] = _checked(structure, own, self._groups, posterior)
+        return self._checks[structure]
+
+    def is_real(self, chosen: Trial) -> bool:
+        """Tell whether the last hidden parameter belongs to the groups."""
+        above = self.is_above_noise(chosen.structure)
+        if above is None:
+            return self.check(chosen).shared >= chosen.structure.hidden
+        return above
+
+    def is_above_noise(self, structure: Structure) -> bool | None:
+        """Tell whether the last hidden parameter explains more than noise would; None where residuals
+        are not noise alone, or there is no hidden parameter.
+
+        Of coefficients that differ by noise alone, the direction in which they differ most explains
+        as much as the largest eigenvalue of a Wishart matrix says, in variances of the noise.
+
+        Source: Johnstone (2001), On the distribution of the largest eigenvalue in principal
+        components analysis, theorem 1.
+        """
+        if structure.hidden == 0 or self._groups.noise <= NOISY:
+            return None
+        end = self.fit(structure).end
+        if float(end.cost) > NEAR * self._groups.noise**2:
+            return None
+        fewer = replace(structure, hidden=structure.hidden - 1)
+        if fewer.hidden == 0 and self._groups.known.shape[1] == 0:
+            fewer = replace(fewer, bend=0)
+        before = self.fit(fewer).end
+        a = end.family.theta.numel() - before.family.theta.numel() - fewer.hidden
+        b = len(self._groups) - structure.hidden
+        edge = (a**0.5 + b**0.5) ** 2
+        scale = (a**0.5 + b**0.5) * (a**-0.5 + b**-0.5) ** (1 / 3)
+        numbers = independent_numbers(end.fit.shots, self._groups.runs)
+        unknowns = end.family.theta.numel() + end.family.hidden.numel() + end.start.numel()
+        gain = float(before.cost - end.cost) / float(end.cost) * (numbers - unknowns)
+        return gain > edge + LARGEST * scale
+
+    def one_more(self, chosen: Trial) -> Trial | None:
+        """Return the trial with another hidden parameter, if there is one beyond doubt."""
+        degree, hidden, bend = (
+            chosen.structure.degree,
+            chosen.structure.hidden,
+            chosen.structure.bend,
+        )
+        wanted = Structure(degree, hidden + 1, max(1, bend))
+        known = self._groups.known.shape[1]
+        if wanted not in structures(degree, len(self._groups), known):
+            return None
+        if not self.is_above_noise(wanted):
+            return None
+        more = trial(wanted, self._own(degree), self._groups)
+        return more if more.error < chosen.error else None
 
 
 class Check(NamedTuple):
@@ -90,22 +205,23 @@ class Check(NamedTuple):
     shared: int
 
 
-def _fit(chosen: Trial, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
+def _fit(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> _Fit:
     """Return laws and contexts of some groups."""
     runs = groups.only(kept)
-    stage = fitted(start(chosen.structure, own, groups, kept), own.motion, runs, Plan(ROUGH))
+    stage = fitted(start(structure, own, groups, kept), own.motion, runs, Plan(ROUGH))
     end: Expanded = polished(stage, own.motion, runs)
-    return Posterior.of(end, gauged(end.family, own.information, int(runs.group[0])))
+    family = gauged(end.family, own.information, int(runs.group[0]))
+    return _Fit(end, Posterior.of(end, family))
 
 
-def _checked(chosen: Trial, own: OwnLaws, groups: Groups, posterior: Posterior) -> Check:
+def _checked(structure: Structure, own: OwnLaws, groups: Groups, posterior: Posterior) -> Check:
     """Return contexts and forecasts of groups that are left out, placed by their first part, and
     compared with contexts of all and with their second part; and contexts of their single runs.
     """
     of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
         kept = groups.kept(out)
-        without = _fit(chosen, own, groups, kept)
+        without = _fit(structure, own, groups, kept).posterior
         to_all = _alignment(without.family, posterior.family.only(kept))
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))
@@ -147,11 +263,13 @@ def number_shared(contexts: Tensor, group: Tensor) -> int:
     Source: Conover, Iman (1981), Rank transformations as a bridge between parametric and
     nonparametric statistics.
     """
+    from scipy import stats  # slow to import, and seldom needed
+
     shared = 0
     members = [group == number for number in range(int(group.max()) + 1)]
     for column in contexts.T.numpy():
-        ranks = scipy.stats.rankdata(column)
-        test = scipy.stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
+        ranks = stats.rankdata(column)
+        test = stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
         shared += bool(test.pvalue < 1 - SURE)
     return shared
 

@@ -3,7 +3,6 @@ last fit, and factors on them that left-out groups tell.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,12 +11,14 @@ from romkit.core.tensors import divisor
 from romkit.hidden.family import Family
 from romkit.hidden.joint import HELD, Expanded, joint_equations
 from romkit.hidden.placing import Placed
+from romkit.laws.shooting import ROUNDING
 
 STIFF = 1e6
 """Weight of the gauge, relative to the largest information about a context."""
 
 
-class Noise(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Noise:
     """Residuals of a fit, in its units.
 
     Attributes:
@@ -32,7 +33,9 @@ class Noise(NamedTuple):
 
 
 def residual_noise(end: Expanded, unknowns: int) -> Noise:
-    """Variance of the residuals of a fit of so many unknowns, beside the starts."""
+    """Variance of the residuals of a fit of so many unknowns, beside the starts; at least the mean
+    square at which a fit ends.
+    """
     shots = end.fit.shots
     windows = shots.windows
     starts = int(windows.seen[0].sum()) * windows.start.shape[-1]
@@ -41,8 +44,8 @@ def residual_noise(end: Expanded, unknowns: int) -> Noise:
     reached = shots.structure.motion.rollout(weights, end.start, windows.course)
     residual = torch.where(windows.seen.unsqueeze(-1), reached - windows.truth, 0.0)
     squares = residual.square().sum((0, 1, 2))  # (m,)
-    variance = float(squares.sum()) / freedom
-    of_latents = squares * len(squares) / freedom
+    of_latents = (squares * len(squares) / freedom).clamp(min=ROUNDING)
+    variance = max(float(squares.sum()) / freedom, ROUNDING)
     return Noise(variance, freedom, of_latents)
 
 

@@ -4,7 +4,6 @@ that is partly known and partly hidden.
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +16,8 @@ from romkit.laws.terms import LatentTerms, MonomialTerms
 from romkit.laws.trajectories import time_scale
 
 
-class Structure(NamedTuple):
+@dataclass(frozen=True)
+class Structure:
     """Form of the laws of a family, the hypothesis that left-out groups judge.
 
     Attributes:
@@ -31,7 +31,8 @@ class Structure(NamedTuple):
     bend: int
 
 
-class ContextTerms(NamedTuple):
+@dataclass(frozen=True)
+class ContextTerms:
     """Monomials of a context (known parameters, then hidden ones) up to a total degree.
 
     Attributes:
@@ -118,7 +119,7 @@ class Family:
         """Return the same laws with terms of the context up to a higher degree, whose coefficients
         are 0.
         """
-        terms = self.terms._replace(degree=degree)
+        terms = replace(self.terms, degree=degree)
         K, q, m = self.theta.shape
         theta = self.theta.new_zeros(K, terms.number, m)
         # monomials are ordered by their degree

@@ -1,7 +1,6 @@
 """Maps between hidden parameters and known ones, where some groups have these."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +19,8 @@ BETTER = 0.7
 """Error of a higher degree, relative to that of the one before, from which on it is taken."""
 
 
-class Polynomial(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Polynomial:
     """Polynomial map y = T((x - shift) / scale) B.
 
     Attributes:
@@ -28,6 +28,8 @@ class Polynomial(NamedTuple):
         degree: of T.
         coefficients: B (q, k).
         error: (k,) root mean square error of groups that the map has not seen.
+        variance: (k,) of y about the map.
+        inverse: (q, q) of the normal equations of T.
     """
 
     shift: Tensor
@@ -35,6 +37,8 @@ class Polynomial(NamedTuple):
     degree: int
     coefficients: Tensor
     error: Tensor
+    variance: Tensor
+    inverse: Tensor
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor) -> "Polynomial":
@@ -42,7 +46,7 @@ class Polynomial(NamedTuple):
         shift = x.mean(0)
         scale = divisor((x - shift).abs().amax(0))
         scaled = (x - shift) / scale
-        best = None
+        best: Polynomial | None = None
         for degree in DEGREES:
             design = Monomials(x.shape[1], degree)(scaled)
             if best is not None and len(x) < design.shape[1] + SPARE:
@@ -50,19 +54,35 @@ class Polynomial(NamedTuple):
             coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
             error = _left_out(design, y, coefficients)
             if best is None or float((error / best.error).mean()) < BETTER:
-                best = cls(shift, scale, degree, coefficients, error)
+                # variance of Student's t, whose freedom is what the coefficients leave
+                freedom = len(x) - design.shape[1]
+                squares = (y - design @ coefficients).square().sum(0)
+                variance = squares / max(1, freedom - 2)
+                inverse = torch.linalg.pinv(design.mT @ design, hermitian=True)
+                best = cls(shift, scale, degree, coefficients, error, variance, inverse)
+        assert best is not None  # there is a first degree
         return best
+
+    def terms(self, x: Tensor) -> Tensor:
+        """Return T (..., q) at x (..., p)."""
+        return Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return values (..., k) at x (..., p)."""
-        terms = Monomials(x.shape[-1], self.degree)((x - self.shift) / self.scale)
-        return terms @ self.coefficients
+        return self.terms(x) @ self.coefficients
+
+    def variances(self, x: Tensor) -> Tensor:
+        """Return variances (k,) of predictions at x (p,), which grow away from the groups.
+
+        Source: Seber, Lee (2003), Linear regression analysis, section 5.3.
+        """
+        terms = self.terms(x)
+        return self.variance * (1 + terms @ self.inverse @ terms)
 
     def slope(self, x: Tensor) -> Tensor:
         """Return derivatives (k, p) at x (p,)."""
-        monomials = Monomials(len(x), self.degree)
-        terms = monomials((x - self.shift) / self.scale)
-        slopes = torch.einsum("q,pqs->sp", terms, monomials.slopes())
+        table = Monomials(len(x), self.degree).slopes()
+        slopes = torch.einsum("q,pqs->sp", self.terms(x), table)
         return self.coefficients.mT @ slopes / self.scale
 
 

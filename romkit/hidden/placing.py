@@ -11,7 +11,7 @@ from romkit.hidden.joint import Expanded, Plan, fitted, polished, windows_of
 from romkit.laws import courses
 from romkit.laws.courses import Course, Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import FINE, SHORTEST, lengths
+from romkit.laws.shooting import FINE, POLISHED, SHORTEST, Shots, lengths
 
 
 class LastWindow(NamedTuple):
@@ -40,7 +40,7 @@ class LastWindow(NamedTuple):
         states = self.start.expand(1, len(along), -1)
         runs = Runs(states, along, none, along.new_ones(1, 1))
         sample = torch.arange(len(along))[:, None, None]
-        return courses.course(runs, sample, 1 / (2 * FINE)), order.argsort()
+        return courses.course(runs, sample, 1 / POLISHED), order.argsort()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ class Placed:
 
     def _begin(self, run: int, number: int, length: int) -> float:
         """Time of the start of a window."""
-        latest = len(self.runs.times) - 1 - length
-        grid = sorted({*range(0, latest + 1, length), latest})
+        grid = _starts(len(self.runs.times), length)
+        latest = grid[-1]
         observed = self.runs.observed[run, grid[number] :]
         first = grid[number] + int(observed.int().argmax())
         return float(self.runs.times[min(first, latest)])
@@ -86,6 +86,24 @@ class Placed:
         course, places = window.course(times)
         reached = self.motion.rollout(self.family.weights, window.start, course)[:, 0, 0]
         return reached[places][len(window.inside) :]
+
+
+def _starts(samples: int, length: int) -> list[int]:
+    """Numbers of the samples at which windows of so many intervals start."""
+    latest = samples - 1 - length
+    return sorted({*range(0, latest + 1, length), latest})
+
+
+def independent_numbers(windows: Shots, runs: Runs) -> float:
+    """Return number of numbers in the data that say as much as those in windows, which overlap.
+
+    Samples that are in w windows count w times: they are worth (Σ w)² / Σ w².
+    """
+    length = len(windows.windows.truth) - 1
+    begin = torch.tensor(_starts(len(runs.times), length))
+    samples = begin.unsqueeze(-1) + torch.arange(length + 1)
+    counts = torch.bincount(samples.flatten()).double()
+    return windows.number * float(counts.sum() / counts.square().sum())
 
 
 def placed(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Placed:

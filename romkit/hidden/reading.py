@@ -108,8 +108,8 @@ class Frame:
 
     basis: Basis | None
     scale: Scale
-    low: Array
-    high: Array
+    low: Tensor
+    high: Tensor
 
     def latents(self, states: Tensor) -> Tensor:
         """Latents (..., m) of states (..., n)."""
@@ -127,10 +127,18 @@ class Frame:
             return z
         return (z.square() @ self.basis.modes.mT.square()).sqrt()
 
-    def known(self, values: Array) -> Tensor:
+    def known(self, values: Tensor) -> Tensor:
         """Known parameters (..., p), each in [-1, 1] over the runs."""
-        width = divisor(self.high - self.low)
-        return torch.from_numpy(2 * (values - self.low) / width - 1)
+        return 2 * (values - self.low) / divisor(self.high - self.low) - 1
+
+
+def in_order(labels: Array) -> tuple[Array, Array]:
+    """Return names (G,) of groups in the order of their first runs, and the number (C,) of the group
+    of each run.
+    """
+    names, first, group = np.unique(labels, return_index=True, return_inverse=True)
+    order = first.argsort()
+    return names[order], order.argsort()[group]
 
 
 def grouped(
@@ -142,9 +150,7 @@ def grouped(
     Raises:
         InputError: too few groups or samples, or known parameters that differ within a group.
     """
-    names, first, group = np.unique(labels, return_index=True, return_inverse=True)
-    order = first.argsort()
-    names, group = names[order], order.argsort()[group]
+    names, group = in_order(labels)
     if len(names) < FEWEST:
         fix = "name what tells them apart, group='batch', or give more runs"
         got = f"{len(names)} groups of {len(labels)} runs"
@@ -163,10 +169,11 @@ def grouped(
         modes = _basis(states, rank or NARROW // 2)
     latents = states if modes is None else modes.encode(states)
     scale = Scale.of(latents, times)
-    frame = Frame(modes, scale, values.min(0), values.max(0))
+    of_known = torch.from_numpy(values)
+    frame = Frame(modes, scale, of_known.amin(0), of_known.amax(0))
     runs = scale.runs(latents, times, of_runs)
     units, beyond = _in_errors(states, latents, modes, scale, of_runs)
-    return Groups(runs, frame.known(values), units, beyond), frame, names
+    return Groups(runs, frame.known(of_known), units, beyond), frame, names
 
 
 def _basis(states: Tensor, rank: int) -> Basis:

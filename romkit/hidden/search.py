@@ -1,5 +1,6 @@
 """Number of hidden parameters, and degrees of the law: by forecasts of left-out groups."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from romkit.hidden.joint import Plan, fitted
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
-from romkit.laws.shooting import ROUGH
+from romkit.laws.shooting import ROUGH, noise
 from romkit.numerics import LOST
 
 FOLDS, FEW = 3, 10
@@ -82,6 +83,11 @@ class Groups:
     units: Tensor
     beyond: Tensor
 
+    @functools.cached_property
+    def noise(self) -> float:
+        """Deviation of noise in the latents; 0 where it cannot be told from motion."""
+        return noise(self.runs)
+
     def __len__(self) -> int:
         return len(self.known)
 
@@ -143,7 +149,7 @@ def start(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> F
     """
     if structure.hidden != 1 or structure.bend == 1:
         return own.start(structure, kept)
-    straight = structure._replace(hidden=structure.bend, bend=1)
+    straight = replace(structure, hidden=structure.bend, bend=1)
     begin = own.start(straight, kept)
     family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
     return own.curve(family, structure.bend)
@@ -301,8 +307,9 @@ def _complexity(trial: Trial) -> tuple[int, int, int]:
 
 def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
     """Trials of the other structures of a degree, with more hidden parameters as long as these
-    are better than fewer.
+    are better than fewer, or errors are larger than noise and rounding explain.
     """
+    explained = FAR * max(EXACT, groups.noise)
     degree = tried[0].structure.degree
     known = groups.known.shape[1]
     known_structures = [t.structure for t in tried]
@@ -314,10 +321,9 @@ def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
         fewer = [t for t in together if t.structure.hidden < min(SCOUT, structure.hidden)]
         more = [t for t in together if t.structure.hidden >= min(SCOUT, structure.hidden)]
         fewest = min(fewer, key=lambda t: t.error)
-        is_needed = structure.hidden < SCOUT or not _as_good(
-            fewest, min(more, key=lambda t: t.error)
-        )
-        if is_needed:
+        best = min(more, key=lambda t: t.error)
+        is_alike = best.error <= explained and _as_good(fewest, best)
+        if structure.hidden < SCOUT or not is_alike:
             found.append(trial(structure, own, groups))
     return found
 

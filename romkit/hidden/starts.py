@@ -4,7 +4,6 @@ differ.
 
 from dataclasses import dataclass, replace
 
-import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
@@ -124,9 +123,11 @@ def along_points(points: Tensor) -> Tensor:
     Source: Tenenbaum, de Silva, Langford (2000), A global geometric framework for nonlinear
     dimensionality reduction, with the shortest tree that joins all points in place of neighbours.
     """
+    from scipy.sparse import csgraph  # slow to import, and seldom needed
+
     distance = torch.cdist(points, points).numpy()
-    tree = scipy.sparse.csgraph.minimum_spanning_tree(distance)
-    ways = torch.from_numpy(scipy.sparse.csgraph.shortest_path(tree, directed=False))
+    tree = csgraph.minimum_spanning_tree(distance)
+    ways = torch.from_numpy(csgraph.shortest_path(tree, directed=False))
     squares = ways.square()
     centred = squares - squares.mean(0) - squares.mean(1, keepdim=True) + squares.mean()
     values, vectors = torch.linalg.eigh(-centred / 2)

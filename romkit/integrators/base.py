@@ -10,7 +10,7 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from romkit.projections import Operator
 from romkit.projections.networks import joined
 from romkit.solvers import Adaptive, Exponential, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
+
+if TYPE_CHECKING:
+    from romkit.integrators.mesh import ReducedMesh
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -81,15 +84,31 @@ class LatentDynamics(abc.ABC):
         (2,)
     """
 
-    needs: Needs = "tangent"
     orders: ClassVar[tuple[int, ...]] = (1, 2)
-    order = Default(1)
-    context_names = Default(())
     control_names: Names = ()
-    held: bool | None = None
     control_unit: str = ""
-    domain: Region | None = None
-    mesh = None
+
+    if TYPE_CHECKING:  # of which a subclass may make fields or properties
+
+        @property
+        def needs(self) -> Needs: ...
+        @property
+        def order(self) -> int: ...
+        @property
+        def context_names(self) -> Names: ...
+        @property
+        def held(self) -> bool | None: ...
+        @property
+        def domain(self) -> Region | None: ...
+        @property
+        def mesh(self) -> "ReducedMesh | None": ...
+    else:
+        needs = "tangent"
+        order = Default(1)
+        context_names = Default(())
+        held: bool | None = None
+        domain: Region | None = None
+        mesh = None
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """Return the latent state that a trajectory from a full state starts at: the encoded one,
@@ -230,6 +249,16 @@ class LearnedField(LatentField, Display):
     def details(self) -> list[str]:
         """Return the law in lines of text, with what is known of its errors."""
         return [repr(self)]
+
+    def formulas(self, digits: Count = 4, most: Count | None = None) -> list[str]:
+        """Return the law as formulas, a line for each latent; of one without terms, as a network, its
+        description.
+
+        Args:
+            digits: of numbers.
+            most: terms of each equation, the largest ones; by default all.
+        """
+        return self.details()
 
     def facts(self) -> dict[str, str]:
         """Kind and sizes, what it was fitted to, and its details."""

@@ -38,7 +38,7 @@ class Region:
         regions of as many samples can be stacked. A region keeps `points` samples at most, evenly
         out of all.
         """
-        z = z.detach().double().cpu()
+        z = z.detach().double()
         *lead, size, _ = z.shape
         length = size
         if times is not None:
@@ -47,14 +47,14 @@ class Region:
         is_finite = z.isfinite().all(-1)
         observed = is_finite.reshape(-1, size).all(0)
         z = z[..., observed, :]
-        run = run[observed]
-        spread = z.std(-2)
+        run = run[observed.cpu()]
+        spread = z.std(-2).cpu()
         # along a latent that never moves, distances count as they are
         scale = tensors.divisor(spread)  # (..., m)
         count = z.shape[-2]
         most = min(points, size)
         rows = tensors.evenly(count, most)
-        kept = z[..., rows, :].contiguous()  # (..., P, m)
+        kept = z[..., rows, :].cpu().contiguous()  # (..., P, m)
         scaled = kept / scale.unsqueeze(-2)
         reach = _reach(scaled, run[rows])
         # regions of a stack have as many points each

@@ -9,9 +9,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import checks
+from romkit.core import checks, tensors
 from romkit.core.boundary import Seed, validated
 from romkit.core.errors import InputError
+from romkit.engine import Device
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws import sources, useless
@@ -22,7 +23,7 @@ from romkit.laws.judge import Judge
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples, trajectory_times
-from romkit.laws.sources import ProjectionFamily, followed_samples
+from romkit.laws.sources import ProjectionFamily, followed_samples, placed
 from romkit.select import Policy, Trial, preferred, search
 
 
@@ -55,6 +56,7 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
+        device: Device | None = None,
     ) -> LearnedField:
         """Fit a law of a projection on a dataset; of second order where the dataset has a variable
         `acceleration`.
@@ -70,10 +72,13 @@ class Estimator(abc.ABC):
                 then fitted to all. Settings that an estimator leaves open (None) are chosen
                 likewise, and with them the window of the differentiation. `source` of the law says
                 which were taken.
+            device: "cpu" or "cuda", where to fit, by default where the projection is. The law is
+                returned on the CPU.
 
         Raises:
             InputError: data of another shape than the projection's, or times that cannot be used.
         """
+        projection = placed(projection, device)
         family, shapes = projection.for_law(data)
         several = self.choices(family, shapes)
         judge = None
@@ -83,7 +88,7 @@ class Estimator(abc.ABC):
         if self.refine and judge is not None:
             shape = refined(shape, several[0], judge)
         self.warn_if_useless(shape, several[0], judge)
-        return with_phase(shape, projection, data)
+        return tensors.on_device(with_phase(shape, projection, data), "cpu")
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
@@ -106,17 +111,17 @@ class Estimator(abc.ABC):
             return sources.encoded_samples(projection, data)
         return sources.differentiated_samples(projection, data)
 
-    def candidates(self, samples: LatentSamples) -> "list[Estimator]":
+    def candidates(self, samples: LatentSamples) -> "Sequence[Estimator]":
         """Return these settings, once with each value of those that they leave open; the first
         where nothing can choose.
         """
         return [self]
 
-    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
+    def neighbours(self, samples: LatentSamples) -> "Sequence[Estimator]":
         """List further settings to try where these are the best."""
         return []
 
-    def affordable(self, samples: LatentSamples, seconds: float) -> "list[Estimator]":
+    def affordable(self, samples: LatentSamples, seconds: float) -> "Sequence[Estimator]":
         """List candidates that can be fitted within some seconds of the processor."""
         return self.candidates(samples)
 
@@ -210,7 +215,7 @@ class Estimator(abc.ABC):
 
     def _settings(
         self, samples: LatentSamples, select: Mapping[str, Sequence[object]]
-    ) -> "list[Estimator]":
+    ) -> "Sequence[Estimator]":
         """Return settings to choose from: the grid of `select`, and values of what is left open."""
         for name in select:
             checks.one_of("select", name, [field.name for field in fields(self)])

@@ -135,7 +135,7 @@ class LawCandidate:
                 self.laws[fold] = self.estimator.compared(train, self.seed)
         return self.laws[fold]
 
-    def neighbours(self) -> "list[LawCandidate]":
+    def neighbours(self) -> "Sequence[LawCandidate]":
         """List laws with further settings on the same latents."""
         samples, _ = self.space(ALL)
         others = self.estimator.neighbours(samples)
@@ -147,7 +147,7 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     problems.
     """
     errors = torch.stack([judge.errors(law, rows, judge.finest) for judge in judges])
-    return errors.flatten(0, -2).nanmean(0).numpy()
+    return errors.flatten(0, -2).nanmean(0).numpy(force=True)
 
 
 def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCandidate] | None:

@@ -129,13 +129,14 @@ def windows(runs: Runs, length: int, stride: int, longest_step: float) -> Window
     """
     latest = len(runs.times) - 1 - length
     grid = sorted({*range(0, latest + 1, stride), latest})
-    observed = runs.observed
+    # windows are laid out on the CPU, whatever the device of the states
+    observed = runs.observed.cpu()
     begin = _first_observed(observed, torch.tensor(grid), latest)  # (n, W)
     along = torch.arange(length + 1)
     sample = begin + along[:, None, None]  # (L + 1, n, W)
     run = torch.arange(len(begin))[:, None]
     seen = observed[run, sample]
-    seen = seen & seen[0]
+    seen = (seen & seen[0]).to(runs.states.device)
     truth = runs.states[run, sample]  # (L + 1, n, W, d)
     truth = torch.where(seen.unsqueeze(-1), truth, 0.0)
     steps = course(runs, sample, longest_step)
@@ -159,19 +160,20 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     counts = torch.tensor([_steps_in(interval, longest_step) for interval in intervals])
     interval = torch.arange(len(counts)).repeat_interleave(counts)  # (M,)
     lengths = intervals / counts[:, None, None]
-    steps = lengths[interval].unsqueeze(-1)  # (M, n, W, 1)
+    steps = lengths[interval].unsqueeze(-1).to(runs.states.device)  # (M, n, W, 1)
     ends = counts.cumsum(0).tolist()
     if runs.moving is None:
         return Course(steps, ends, None, None)
     number = counts[interval]  # (M,) of steps in the interval of each
     before = torch.cat([torch.arange(count) for count in counts.tolist()])
     stages = torch.tensor(STAGES, dtype=steps.dtype)
-    part = (before[:, None] + stages) / number[:, None]  # (M, 3)
+    part = ((before[:, None] + stages) / number[:, None]).to(steps.device)  # (M, 3)
     places = Places(sample, interval, part)
     context = places.between(runs.moving, runs.held)
     drift = runs.drift
     if drift is not None:
         drift = places.between(drift, 0)
+    assert runs.factors is not None  # of a context that moves
     return Course(steps, ends, runs.factors(context), drift)
 
 

@@ -20,6 +20,9 @@ from romkit.laws.libraries import CONSTANT, Polynomial
 if TYPE_CHECKING:
     import sympy
 
+SHOWN = 8
+"""Terms of an equation that it prints of itself, the largest ones: what fits on two lines."""
+
 
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +44,8 @@ class Equation(LearnedField):
         converged: (...) whether the support settled within `max_iter` steps.
         residual: (..., latent) root mean square residual over the samples, relative to that of the
             target.
+        last: latents (runs, latent) at the last samples of the runs, without their noise, of a law
+            that was fitted together with the states; forecasts that continue the runs start there.
 
     Example:
         >>> import torch
@@ -69,6 +74,7 @@ class Equation(LearnedField):
     control_unit: str = ""
     domain: Region | None = None
     report: Sequence[object] = ()
+    last: Tensor | None = None
 
     FACTS: ClassVar[tuple[str, ...]] = ("condition", "converged", "residual")
     """Attributes that describe the fit, and may be infinite (see `core.packing`)."""
@@ -203,9 +209,13 @@ class Equation(LearnedField):
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
 
     @validated
-    def equations(self, digits: Count = 4) -> list[str]:
+    def equations(self, digits: Count = 4, most: Count | None = None) -> list[str]:
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000
         δz0 F`.
+
+        Args:
+            digits: of numbers.
+            most: terms of each equation, the largest ones; by default all.
         """
         self._check_single("equations")
         dots = "'" * self.order
@@ -213,7 +223,7 @@ class Equation(LearnedField):
         columns = self.coefficients.T.tolist()
         # variables of a law of second order have rates behind them, which have no equation
         for name, column in zip(self.basis.variables.symbols, columns, strict=False):
-            formula = symbolic.formula(column, self.terms, digits)
+            formula = symbolic.formula(column, self.terms, digits, most)
             equations.append(f"{name}{dots} = {formula}")
         return equations
 
@@ -225,7 +235,8 @@ class Equation(LearnedField):
                 lines += [f"law {k} of the stack", *law.details()]
             return lines
         lines = []
-        for equation, residual in zip(self.equations(), self.residual.tolist(), strict=True):
+        shown = unchecked(self.equations)(most=SHOWN)
+        for equation, residual in zip(shown, self.residual.tolist(), strict=True):
             lines.append(f"{equation}   (residual {residual:.1e})")
         return lines + self._definitions
 
@@ -285,6 +296,39 @@ class Equation(LearnedField):
             lines.append(rf"\{accent}{{{text}}} = {right}")
         return lines
 
+    @classmethod
+    def from_pysindy(cls, model: object) -> "Equation":
+        """Return the law of a fitted `pysindy.SINDy`, for `rollout(..., dynamics=law)`: its states
+        are the latents, its control inputs the context.
+
+        Its terms may be of `PolynomialLibrary`, `IdentityLibrary` and `FourierLibrary`, and of their
+        sums.
+
+        Raises:
+            InputError: a model that is not fitted, is discrete in time, or has other terms.
+
+        Example:
+            >>> import numpy as np, pysindy
+            >>> from romkit.laws import Equation
+            >>> t = np.linspace(0, 6, 200)
+            >>> x = np.stack([np.cos(t), np.sin(t)], axis=1)
+            >>> model = pysindy.SINDy().fit(x, t=t, feature_names=["x", "y"])
+            >>> Equation.from_pysindy(model).formulas(digits=2)
+            ["x' = -1.0 y", "y' = 1.0 x"]
+        """
+        basis, coefficients = symbolic.read_pysindy(model)
+        unknown = torch.full((coefficients.shape[-1],), torch.nan, dtype=torch.float64)
+        return cls(
+            basis,
+            coefficients,
+            order=1,
+            source="pysindy.SINDy",
+            samples=0,
+            condition=torch.tensor(torch.nan, dtype=torch.float64),
+            converged=torch.tensor(True),
+            residual=unknown,
+        )
+
     def to_pysindy(self) -> object:
         """Return a fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes
         its control input.
@@ -329,7 +373,7 @@ class Equation(LearnedField):
             f"condition {self.condition.item():.1e}",
             f"{self.samples} samples; {self.source}",
         ]
-        formulas = unchecked(self.equations)()
+        formulas = unchecked(self.equations)(most=SHOWN)
         lines = [f"Equation({', '.join(facts)})", *formulas, *self._definitions]
         if not bool(self.converged):
             lines.append("the support had not settled: raise max_iter")

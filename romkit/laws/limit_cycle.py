@@ -11,6 +11,7 @@ from torch import Tensor
 from romkit.core.boundary import Natural, Order, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import total_degree
+from romkit.core.tensors import least_norm
 from romkit.core.types import TensorMap
 from romkit.integrators.base import Flow, LearnedField, lost_beyond
 from romkit.integrators.region import Region
@@ -206,6 +207,7 @@ class LimitCycle(TrajectoryEstimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> LimitCycleLaw:
         _check(samples)
+        samples = samples.to("cpu")  # orbits are found by SciPy
         (paths,) = samples.paths(samples.latents.double())  # (S, C, T, m)
         library = Chebyshev(self.degree or 0)
         context = _scaling(samples)
@@ -216,7 +218,7 @@ class LimitCycle(TrajectoryEstimator):
         for orbits in fitted:
             # polynomials in the context through the orbits of all runs
             flat = torch.cat([orbits.nodes.flatten(1), orbits.frequency.unsqueeze(-1)], 1)
-            weights = torch.linalg.lstsq(terms, flat, driver="gelsd").solution
+            weights = least_norm(terms, flat)
             nodes.append(weights[:, :-1].unflatten(-1, orbits.nodes.shape[1:]))
             frequency.append(weights[:, -1])
             residual.append(orbits.residual)

@@ -97,7 +97,7 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     if step is not None:
         # a longer one is refused below, and may be too long for an integer
         stride = max(1, round(min(step / paths.dt, T)))
-        strides = torch.full((S,), stride)
+        strides = torch.full((S,), stride, device=paths.states.device)
     else:
         strides = _steps_per_motion(paths)
         strides = strides.clamp(min=1, max=max(1, longest)).long()
@@ -176,11 +176,12 @@ class Shooting(NamedTuple):
         index = self._drawn(batch, draw)
         truth = w[index]  # (length + 1, S, batch, d)
         # noise makes the field return to the data
-        displaced = torch.randn(batch, w.shape[-1], generator=draw, dtype=w.dtype)
+        # random numbers are those of the CPU, so that fits are the same on every device
+        displaced = torch.randn(batch, w.shape[-1], generator=draw, dtype=w.dtype).to(w)
         scale = field.scale.unsqueeze(1)
         start = truth[0] + noise * scale * displaced
         step = self.strides.view(-1, 1, 1)
-        ticks = torch.arange(self.length + 1, dtype=w.dtype)
+        ticks = torch.arange(self.length + 1, dtype=w.dtype, device=w.device)
         motion = self._motion(field, index, ticks)
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
         error = (reached - truth)[1:] / scale
@@ -189,10 +190,11 @@ class Shooting(NamedTuple):
     def _drawn(self, batch: int, draw: torch.Generator) -> "Index":
         """Return places of random segments in the paths."""
         S, C, T, _ = self.paths.states.shape
+        w = self.paths.states
         if self.starts is None:
-            path = torch.randint(C, (batch,), generator=draw)
+            path = torch.randint(C, (batch,), generator=draw).to(w.device)
             room = (T - self.length * self.strides).unsqueeze(-1)
-            share = torch.rand(batch, generator=draw, dtype=self.paths.states.dtype)
+            share = torch.rand(batch, generator=draw, dtype=w.dtype).to(w)
             begin = (share * room).long()
         else:
             picked = []
@@ -200,9 +202,9 @@ class Shooting(NamedTuple):
                 rows = torch.randint(len(starts), (batch,), generator=draw)
                 picked.append(starts[rows])
             path, begin = torch.stack(picked).unbind(-1)
-        steps = torch.arange(self.length + 1).view(-1, 1, 1)
+        steps = torch.arange(self.length + 1, device=w.device).view(-1, 1, 1)
         sample = begin + self.strides.unsqueeze(-1) * steps
-        problem = torch.arange(S).unsqueeze(-1)
+        problem = torch.arange(S, device=w.device).unsqueeze(-1)
         return problem, path, sample
 
     def _motion(self, field: NeuralODEModel, index: "Index", ticks: Tensor) -> Field:
@@ -419,9 +421,9 @@ class NeuralODE(Estimator):
         scale[:, m:] = square.mean(1).sqrt()
         rate = rates.square().mean(1).sqrt()
         inputs = w.shape[-1] + paths.context.shape[-1]
-        unknown = torch.full((S,), torch.nan, dtype=w.dtype)
+        unknown = w.new_full((S,), torch.nan)
         return NeuralODEModel(
-            layers=_random_layers((inputs, *self.hidden, m), S, draw, w.dtype),
+            layers=_random_layers((inputs, *self.hidden, m), S, draw, w),
             shift=shift,
             scale=divisor(scale),
             rate=torch.where(rate > 0, rate, AT_REST),
@@ -452,12 +454,12 @@ def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _random_layers(
-    widths: Sequence[int], number: int, draw: torch.Generator, dtype: torch.dtype
+    widths: Sequence[int], number: int, draw: torch.Generator, like: Tensor
 ) -> Layers:
     """Layers of so many fields, equal at first."""
     layers = []
     for inputs, outputs in pairwise(widths):
-        uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=dtype)
+        uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=like.dtype).to(like)
         values = (2 * uniform - 1) / math.sqrt(inputs)
         weight = values[:-1]
         bias = values[-1]

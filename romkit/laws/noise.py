@@ -66,13 +66,13 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
     """
     if even_step(times.numpy()) is None:
         return z
-    paths = z.numpy()
+    paths = z.numpy(force=True)
     complete = np.isfinite(paths).all(-1)
     deviation = divisor(np.nanstd(paths, axis=(0, 1)))
     rule = smoothest(paths / deviation, complete)
     pieces = stretches(complete, rule.window)
     smooth = differentiated(paths, times.numpy(), pieces, partial(rule, order=0))
-    return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths))
+    return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths)).to(z)
 
 
 JUMPS = -0.2

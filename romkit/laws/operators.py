@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.tensors import divisor
+from romkit.core.tensors import divisor, least_norm
 from romkit.core.types import Array
 from romkit.data.controls import jump_all_the_time
 from romkit.laws.base import Estimator
@@ -117,7 +116,7 @@ class OperatorInference(Estimator):
         if isinstance(self.regularization, tuple):
             simple, further = self.regularization
         terms = len(basis.latent_names)
-        penalty = torch.full((terms,), float(further), dtype=torch.float64)
+        penalty = basis.variables.scale.new_full((terms,), float(further))
         penalty[: 1 + len(basis.variables)] = simple  # 1, z0, z1, ... come first
         return penalty.repeat_interleave(len(basis.context_names))
 
@@ -131,7 +130,7 @@ def _ridge(R: Tensor, penalty: Tensor) -> Fit:
     none = R.new_zeros(len(rows), targets.shape[-1])
     matrix = torch.cat([terms, rows])
     target = torch.cat([targets, none])
-    coefficients = torch.linalg.lstsq(matrix, target, driver="gelsd").solution
+    coefficients = least_norm(matrix, target)
     return judged(R, coefficients, matrix, torch.tensor(True))
 
 
@@ -214,9 +213,10 @@ class DMD(Estimator):
         if linear:
             # an input that stays has the effect of both ends of its line
             operator[-linear:] += change[-linear:]
-        operator[:d] += torch.eye(d, dtype=operator.dtype)
-        generator = _generator(operator.mT.numpy(), step)[-m:]  # (m, d + 1 + p)
-        coefficients = _of_linear_terms(generator, d)
+        operator[:d] += torch.eye(d, dtype=operator.dtype, device=operator.device)
+        # the logarithm of a matrix is SciPy's
+        generator = _generator(operator.mT.numpy(force=True), step)[-m:]  # (m, d + 1 + p)
+        coefficients = _of_linear_terms(generator.to(operator), d)
         condition = s[0] / s[-1]
         return Fit(coefficients, condition, torch.tensor(True), residual)
 
@@ -285,5 +285,7 @@ def _generator(operator: Array, step: float) -> Tensor:
         raise InputError("data", expected=expected, got=got, fix=fix)
     # constants and inputs stay in a step
     square = np.concatenate([operator, np.eye(size)[d:]])
+    import scipy.linalg  # slow to import, and seldom needed
+
     logarithm = np.real(scipy.linalg.logm(square))
     return torch.from_numpy(logarithm[:d] / step)

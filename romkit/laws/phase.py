@@ -10,6 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.broadcast import align
+from romkit.core.tensors import least_norm
 from romkit.core.types import TensorMap
 from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
@@ -120,7 +121,7 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
     terms = torch.broadcast_tensors(*basis.terms(z, samples.context))
     theta = torch.stack(terms, dim=-1)  # (..., N, K)
     target = rate / align(variables.scale[..., :1], rate)
-    coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution  # (..., K, 1)
+    coefficients = least_norm(theta, target)  # (..., K, 1)
     missed = (theta @ coefficients - target).square().mean(-2)
     size = target.square().mean(-2)
     speed = Equation(
@@ -130,7 +131,7 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
         samples.source,
         len(samples),
         condition=torch.linalg.cond(theta),
-        converged=torch.ones(theta.shape[:-2], dtype=torch.bool),
+        converged=torch.ones(theta.shape[:-2], dtype=torch.bool, device=theta.device),
         residual=(missed / size).sqrt(),
         control_names=samples.control_names,
     )

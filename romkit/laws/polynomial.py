@@ -358,7 +358,7 @@ class Fit:
         self.problem = ShootingProblem.of(samples, basis)
         self.ridge = ridge
         m = samples.targets.shape[-1]
-        self.zero = torch.zeros(len(basis.names), m, dtype=torch.float64)
+        self.zero = samples.latents.new_zeros(len(basis.names), m, dtype=torch.float64)
         if support is None:
             support = torch.ones_like(self.zero, dtype=torch.bool)
         free = self.problem.theta(support.double()) != 0
@@ -537,7 +537,7 @@ def equation(
         source,
         int(samples.observed.sum()),
         condition=torch.linalg.cond(_unit_columns(terms)),
-        converged=torch.ones(lead, dtype=torch.bool),
+        converged=torch.ones(lead, dtype=torch.bool, device=coefficients.device),
         residual=unexplained,
         control_names=samples.control_names,
         held=samples.held,

@@ -31,6 +31,9 @@ CHUNK = 3 * 2**17
 cost of a call.
 """
 
+ON_GPU = 2**26
+"""The same on a GPU: 512 MiB, where calls and not a cache are what costs."""
+
 LENGTH = 512
 """Fewest samples of a chunk, long enough for fast products, however many problems there are."""
 
@@ -153,8 +156,9 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
     # matrix products of such sizes are faster
     padded = K + -K % ALIGNMENT
     # chunks stay in the cache
-    in_cache = max(LENGTH, CHUNK // (S * K))
-    length = min(stop - start, in_cache)
+    entries = ON_GPU if design.targets.is_cuda else CHUNK
+    at_once = max(LENGTH, entries // (S * K))
+    length = min(stop - start, at_once)
     rows = design.targets.new_zeros((S, padded, length), dtype=torch.float64)
     sums = rows.new_zeros((S, padded, padded))
     for begin in range(start, stop, length):
@@ -172,6 +176,8 @@ def triangular(design: Design, problem: int) -> Tensor:
     """Return factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
     N = design.targets.shape[1]
     length = 8 * design.size
+    if design.targets.is_cuda:
+        length = max(length, ON_GPU // design.size)
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
     # block by block, so that the design is never whole in memory
     R = buffer.new_empty((0, design.size))

@@ -36,7 +36,7 @@ class Returning(NamedTuple):
         matrix = w.new_zeros(groups, K, K)
         target = w.new_zeros(groups, K, motion.latent_dim)
         for _ in range(COPIES):
-            apart = SPREAD * torch.randn(w.shape, generator=draw, dtype=w.dtype)
+            apart = SPREAD * torch.randn(w.shape, generator=draw, dtype=w.dtype).to(w)
             across = apart - (apart * along).sum(-1, keepdim=True) * along
             across = across * observed
             difference = _terms(motion, runs, w + across) - beside  # (n, T, K)
@@ -56,7 +56,7 @@ class Returning(NamedTuple):
 
     def normal_equations(self, W: Tensor) -> tuple[Tensor, Tensor]:
         """Half the derivatives of the cost by W: (G, K m, K m), and (G, K m)."""
-        unit = torch.eye(W.shape[-1], dtype=W.dtype)
+        unit = torch.eye(W.shape[-1], dtype=W.dtype, device=W.device)
         matrix = torch.einsum("gkl,ab->gkalb", self.matrix, unit)
         size = W[0].numel()
         slope = self.matrix @ W + self.target
@@ -68,5 +68,6 @@ def _terms(motion: Motion, runs: Runs, w: Tensor) -> Tensor:
     terms = motion.terms(motion.variables(w))
     if runs.moving is None:
         return terms
+    assert runs.factors is not None  # of a context that moves
     factors = runs.factors(runs.moving.nan_to_num(0.0)).unsqueeze(-2)  # (n, T, 1, q)
     return (terms.unsqueeze(-1) * factors).flatten(-2)

@@ -158,6 +158,12 @@ class LatentSamples:
         chosen = {name: getattr(self, name)[..., rows, :] for name in SAMPLED}
         return replace(self, **chosen, times=times)
 
+    def to(self, device: torch.device | str) -> "LatentSamples":
+        """Return samples on a device; their times stay on the CPU, where windows are laid out."""
+        moved = {name: getattr(self, name).to(device) for name in SAMPLED}
+        variables = self.variables.to(device)
+        return replace(self, **moved, variables=variables, parameters=self.parameters.to(device))
+
     def missing(self, rows: Tensor) -> "LatentSamples":
         """Return the samples of whole trajectories without what is known at some of them (N,)."""
         states = {}
@@ -234,7 +240,7 @@ def latent_samples(
     rate_names = ()
     if len(rates) == 2:
         rate_names = tuple(f"{name}'" for name in names)
-    return LatentSamples(
+    samples = LatentSamples(
         inputs=torch.cat([z, *rates[:-1]], dim=-1),
         targets=rates[-1],
         context=c,
@@ -245,6 +251,7 @@ def latent_samples(
         times=times,
         control_names=control_names,
     )
+    return samples.to(z.device)
 
 
 def check_alike(states: Mapping[str, Tensor]) -> None:
@@ -273,7 +280,7 @@ def check_numbers(argument: str, x: Tensor) -> None:
 
 def _checked_times(times: Tensor, z: Tensor) -> Tensor:
     """Return times (T,) of trajectories z (..., C, T, m), in float64."""
-    times = times.double()
+    times = times.double().cpu()
     if z.ndim < 3 or z.shape[-2] != len(times):
         expected = "one per latent state of a trajectory, with z (..., C, T, m)"
         got = f"shape {tuple(times.shape)} for z {tuple(z.shape)}"

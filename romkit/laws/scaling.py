@@ -81,6 +81,10 @@ class Scaling:
         names = datasets.context_names(data) + datasets.control_names(data)
         return cls(names, middle, scale, coordinates)
 
+    def to(self, device: torch.device | str) -> "Scaling":
+        """Return the scaling with its numbers on a device."""
+        return replace(self, shift=self.shift.to(device), scale=self.scale.to(device))
+
     def __len__(self) -> int:
         return len(self.names)
 

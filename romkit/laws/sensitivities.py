@@ -112,7 +112,7 @@ class Motion:
         change = forcing.new_zeros(n * W, d, k)
         if by_start:
             forcing = torch.nn.functional.pad(forcing, (0, d))
-            of_start = torch.eye(d, dtype=change.dtype).expand(n * W, d, d)
+            of_start = torch.eye(d, dtype=change.dtype, device=change.device).expand(n * W, d, d)
             change = torch.cat([change, of_start], -1)
         derivatives = [change]
         ends = set(course.ends)
@@ -199,7 +199,7 @@ class Motion:
         h = course.steps.unsqueeze(-1)  # (M, n, W, 1, 1)
         half = h / 2
         sixth = h / 6
-        unit = torch.eye(self.size, dtype=J1.dtype).expand_as(J1)
+        unit = torch.eye(self.size, dtype=J1.dtype, device=J1.device).expand_as(J1)
         M3 = 2 * unit + h * J4
         M2 = 2 * unit + half * M3 @ J3
         M1 = unit + half * M2 @ J2

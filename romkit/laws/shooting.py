@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,10 +105,11 @@ class Squares:
     Args:
         groups: number of groups.
         size: P.
+        device: of rows and sums.
     """
 
-    def __init__(self, groups: int, size: int):
-        self._totals = np.zeros((groups, size + 1, size + 1))
+    def __init__(self, groups: int, size: int, device: torch.device | str = "cpu"):
+        self._totals = torch.zeros(groups, size + 1, size + 1, dtype=torch.float64, device=device)
 
     def add(self, group: int, rows: Tensor) -> None:
         """Add rows (N, P + 1) of a group."""
@@ -117,12 +117,16 @@ class Squares:
 
         if len(rows) == 0:
             return
+        total = self._totals[group]
+        if rows.is_cuda:
+            total.addmm_(rows.mT, rows)
+            return
         # products are symmetric, so that half of them are computed, in place
-        dsyrk(1.0, rows.numpy().T, beta=1.0, c=self._totals[group].T, overwrite_c=True)
+        dsyrk(1.0, rows.numpy().T, beta=1.0, c=total.numpy().T, overwrite_c=True)
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
         """Return matrices (G, P, P) and slopes (G, P)."""
-        below = torch.from_numpy(self._totals)  # only the lower halves are sums
+        below = self._totals  # only the lower halves are sums
         matrix = below[:, :-1, :-1].tril()
         matrix = matrix + matrix.tril(-1).mT
         return matrix, below[:, -1, :-1]
@@ -149,7 +153,7 @@ class Elimination(NamedTuple):
         coupling = by_start.mT @ rows
         matrix = by_start.mT @ by_start
         # the datum at the start is a residual, too, so that only windows without data are singular
-        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
         unused = (trace == 0)[..., None, None]
         factor = torch.linalg.cholesky(matrix + unused * unit)
@@ -301,13 +305,7 @@ class Shots:
             matrix_back, slope_back = self.returning.normal_equations(W)
             by_group = by_group + self.weight * matrix_back
             slope = slope + self.weight * slope_back
-        K, _, m = theta.shape
-        outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
-        blocks = by_group.reshape(-1, K, m, K, m)
-        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
-        matrix = matrix.reshape(theta.numel(), -1)
-        slopes = slope.unflatten(1, (K, m))
-        down = torch.einsum("gq,gka->kqa", self.mix, slopes)
+        matrix, down = combined(self.mix, by_group, slope.unflatten(1, (theta.shape[0], -1)))
         down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
         if len(free) < len(matrix):
@@ -320,7 +318,7 @@ class Shots:
         starts.
         """
         size = W[0].numel()
-        squares = Squares(len(W), size)
+        squares = Squares(len(W), size, W.device)
         eliminations = []
         # derivatives of all runs at once would fill the memory, or leave the cache
         of_a_run = self.windows.truth[:, 0].numel() * size
@@ -420,6 +418,18 @@ class Shots:
         residual = share * r
         both = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
         return self.beside.weight * both.flatten(0, 1)
+
+
+def combined(mix: Tensor, by_group: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Return normal equations (K q m, K q m), (K, q, m) of coefficients whose combinations by
+    context terms (G, q) have the ones (G, K m, K m), (G, K, m).
+    """
+    _, K, m = slope.shape
+    outer = torch.einsum("gq,gp->gqp", mix, mix)
+    blocks = by_group.reshape(-1, K, m, K, m)
+    matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
+    down = torch.einsum("gq,gka->kqa", mix, slope)
+    return matrix.reshape(down.numel(), -1), down
 
 
 def _square(residual: Tensor, seen: Tensor) -> Tensor:
@@ -536,7 +546,7 @@ def _displaced_windows(starting: Windows, weight: float) -> Beside:
     """Windows from displaced starts, which count in their second half."""
     draw = torch.Generator().manual_seed(1)
     start = starting.start
-    displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
     displaced = starting._replace(start=start + NUDGE * displacement)
     late = (len(starting.truth) - 1) // 2 + 1
     return Beside(displaced, weight, late, FREE * NUDGE)
@@ -623,7 +633,7 @@ def _growth(motion: Motion, weights: Tensor, followed: Windows) -> float:
     """Return the factor on a small error at the start of windows, with coefficients (n, K, m)."""
     start = followed.start
     draw = torch.Generator().manual_seed(2)
-    direction = torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    direction = torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
     direction = torch.nn.functional.normalize(direction, dim=-1)
     # the best step of a difference is the root of the rounding error
     step = torch.finfo(start.dtype).eps ** 0.5

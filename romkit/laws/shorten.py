@@ -12,7 +12,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import divisor
+from romkit.core.tensors import divisor, least_norm
 from romkit.integrators.region import Region
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.determined import relations
@@ -157,7 +157,7 @@ def _without_dependent(law: Equation, samples: LatentSamples) -> list[Equation]:
     for choice in itertools.product(*several):
         left = [_lacks(name, [symbols[k] for k in choice]) for name in law.terms]
         kept = torch.tensor(left)
-        solution = torch.linalg.lstsq((terms / norm)[:, kept], rates, driver="gelsd").solution
+        solution = least_norm((terms / norm)[:, kept], rates)
         coefficients = torch.zeros_like(law.coefficients)
         coefficients[kept] = solution / norm[kept, None]
         laws.append(replace(law, coefficients=coefficients))
@@ -210,18 +210,18 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
     context = basis.context
     if isinstance(context_library, Chebyshev) and not any(context_library.poles):
         context_library = Polynomial(context_library.degree)
-        context = _without_shift(context)
+        context = without_shift(context)
     plain = replace(
         basis,
         context_library=context_library,
-        variables=_without_shift(basis.variables),
+        variables=without_shift(basis.variables),
         context=context,
     )
     coefficients = _in_terms_of(plain, law, samples)
     return equation(samples, plain, coefficients, law.source)
 
 
-def _without_shift(scaling: Scaling) -> Scaling:
+def without_shift(scaling: Scaling) -> Scaling:
     """Return a scaling of the same largest size, that keeps zero."""
     scale = scaling.shift.abs() + scaling.scale
     return replace(scaling, shift=torch.zeros_like(scale), scale=scale)
@@ -233,8 +233,8 @@ def _in_terms_of(basis: Features, law: Equation, samples: LatentSamples) -> Tens
     old = law.basis
     d, p = len(old.variables), len(old.context)
     number = 4 * len(old.names) + 100
-    z = 2 * torch.rand(number, d, generator=draw, dtype=torch.float64) - 1
-    c = 2 * torch.rand(number, p, generator=draw, dtype=torch.float64) - 1
+    z = 2 * torch.rand(number, d, generator=draw, dtype=torch.float64).to(law.coefficients) - 1
+    c = 2 * torch.rand(number, p, generator=draw, dtype=torch.float64).to(law.coefficients) - 1
     z = old.variables.shift + old.variables.scale * z
     if not old.context.coordinates:
         c = old.context.shift + old.context.scale * c
@@ -245,8 +245,8 @@ def _in_terms_of(basis: Features, law: Equation, samples: LatentSamples) -> Tens
     m = law.latent_dim
     terms = _stacked(basis, z, c)
     norm = divisor(terms.norm(dim=0))
-    solution = torch.linalg.lstsq(terms / norm, rates / basis.variables.scale[:m], driver="gelsd")
-    coefficients = solution.solution / norm.unsqueeze(-1)
+    solution = least_norm(terms / norm, rates / basis.variables.scale[:m])
+    coefficients = solution / norm.unsqueeze(-1)
     # what is rounding beside the largest term of a rate is zero
     size = coefficients.abs() * terms.abs().amax(0).unsqueeze(-1)
     rounding = torch.finfo(torch.float64).eps * len(norm) * size.amax(0)
@@ -275,8 +275,8 @@ class Curvature:
 
     matrix: Tensor
     values: Tensor
-    degrees: Tensor
-    noise: float
+    degrees: Tensor | None = None
+    noise: float = 0.0
 
     def without(self, kept: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values (k,) of the coefficients that are kept, which make up for the others as
@@ -285,7 +285,7 @@ class Curvature:
         dropped = torch.ones(len(self.values), dtype=torch.bool)
         dropped[kept] = False
         block = self.matrix[kept][:, kept]
-        block = block + SINGULAR * torch.eye(len(kept), dtype=block.dtype)
+        block = block + SINGULAR * torch.eye(len(kept), dtype=block.dtype, device=block.device)
         inverse = torch.linalg.inv(block)
         moved = inverse @ (self.matrix[kept][:, dropped] @ self.values[dropped])
         values = self.values[kept] + moved
@@ -337,7 +337,7 @@ def _curvature(fit: Fit, theta: Tensor, free: Tensor, law: Equation) -> tuple[Cu
     matrix = matrix / units / units.unsqueeze(-1)
     cost = float(problem.cost(theta))
     noise = max(cost, ROUNDING) / problem.number
-    degrees = _degrees(law).unsqueeze(-1).expand_as(law.coefficients)
+    degrees = _degrees(law).to(theta.device).unsqueeze(-1).expand_as(law.coefficients)
     degrees = degrees.reshape(theta.shape).flatten()[free]
     return Curvature(matrix, theta.flatten()[free] * units, degrees, noise), units
 

@@ -17,6 +17,7 @@ import romkit.data as datasets
 from romkit.core import checks
 from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, validated
 from romkit.core.errors import InputError
+from romkit.core.tensors import on_device
 from romkit.core.types import Array
 from romkit.data.controls import between_jumps, control_matrix, held_if_told, unit_of_inputs
 from romkit.data.rates import warn_of_rates
@@ -51,6 +52,11 @@ class ProjectionFamily(Protocol):
     def double(self) -> "ProjectionFamily": ...
 
     def for_law(self, data: xr.Dataset) -> "tuple[ProjectionFamily, xr.Dataset]": ...
+
+
+def placed(projection: ProjectionFamily, device: torch.device | None) -> ProjectionFamily:
+    """Copy a projection to a device, where laws of its latents are then fitted; None leaves it."""
+    return projection if device is None else on_device(projection, device)
 
 
 # -- encoded data ----------------------------------------------------------------------------------

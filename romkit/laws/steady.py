@@ -7,6 +7,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Natural, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.tensors import least_norm
 from romkit.integrators.base import LearnedField
 from romkit.laws.base import Estimator
 from romkit.laws.equations import Equation
@@ -56,7 +57,7 @@ class Steady(Estimator):
         scaled = basis.context.on(c)(c)
         terms = torch.stack(basis.context_library(scaled), dim=-1)  # (..., N, k)
         # what the data are at rest at, as a polynomial of the context
-        mean = torch.linalg.lstsq(terms, z, driver="gelsd").solution  # (..., k, m)
+        mean = least_norm(terms, z)  # (..., k, m)
         missed = z - terms @ mean
         *lead, k, m = mean.shape
         rate = 1 / self._relaxation_time(samples.times)
@@ -70,7 +71,7 @@ class Steady(Estimator):
             f"{observed.source}, taken to be at rest",
             len(observed),
             condition=torch.linalg.cond(terms),
-            converged=torch.ones(lead, dtype=torch.bool),
+            converged=torch.ones(lead, dtype=torch.bool, device=mean.device),
             residual=missed.square().mean(-2).sqrt(),
             control_names=observed.control_names,
             held=observed.held,
@@ -89,6 +90,7 @@ class Steady(Estimator):
     def _relaxation_time(self, times: Tensor | None) -> float:
         if self.relaxation is not None:
             return self.relaxation
+        assert times is not None  # as _check has it
         return RELAXATION * float(times[-1] - times[0])
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.coordinates import COORDINATES, PLAIN
 from romkit.laws.features import Features
-from romkit.laws.libraries import CONSTANT, Library
+from romkit.laws.libraries import CONSTANT, Fourier, Library, Polynomial
 from romkit.laws.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -26,15 +27,24 @@ smaller ones are remainders of terms that cancel."""
 # -- text ------------------------------------------------------------------------------------------
 
 
-def formula(column: Sequence[float], names: Sequence[str], digits: int) -> str:
-    """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any."""
+def formula(
+    column: Sequence[float], names: Sequence[str], digits: int, most: int | None = None
+) -> str:
+    """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any. Of more than `most` the
+    largest ones, and the number of the others.
+    """
+    sizes = sorted((abs(value) for value in column if value), reverse=True)
+    least = sizes[most - 1] if most is not None and len(sizes) > most else 0.0
     text = ""
     for value, name in zip(column, names, strict=True):
-        if not value:
+        if not value or abs(value) < least:
             continue
         number = f"{abs(value):#.{digits}g}".rstrip(".")
         term = number if name == CONSTANT else f"{number} {name}"
         text += _sign(value, leads=not text) + term
+    smaller = sum(size < least for size in sizes)
+    if smaller:
+        text += f" + ... ({smaller} smaller terms)"
     return text or "0"
 
 
@@ -169,6 +179,91 @@ def pysindy_model(basis: Features, coefficients: Tensor, order: int) -> object:
     model.n_control_features_ = len(basis.context)
     model._fit_shape()  # its fit calls this at the end
     return model
+
+
+def read_pysindy(model: object) -> tuple[Features, Tensor]:
+    """Return terms and coefficients (K, m) of a fitted `pysindy.SINDy`.
+
+    Raises:
+        InputError: a model that is not fitted, is discrete in time, or has other terms.
+    """
+    import pysindy
+
+    expected = "a fitted pysindy.SINDy of continuous time"
+    if not isinstance(model, pysindy.SINDy):
+        raise InputError("model", expected=expected, got=type(model).__name__, fix="fit one")
+    if not hasattr(model.optimizer, "coef_"):
+        fix = "call model.fit(x, t=t) first"
+        raise InputError("model", expected=expected, got="one that is not", fix=fix)
+    values = torch.as_tensor(np.array(model.coefficients()), dtype=torch.float64)  # (m, K)
+    m = len(values)
+    names = model.feature_names
+    pairs = _pysindy_terms(model.feature_library, names, m)
+    latent, context = Scaling.none(names[:m]), Scaling.none(names[m:])
+    basis = Features(*_libraries(model.feature_library, m), latent, context)
+    places = {name: place for place, name in enumerate(basis.latent_names)}
+    places_of_context = {name: place for place, name in enumerate(basis.context_names)}
+    coefficients = values.new_zeros(len(places), len(places_of_context), m)
+    for column, (of_latent, of_context) in zip(values.T, pairs, strict=True):
+        coefficients[places[of_latent], places_of_context[of_context]] += column
+    return basis, coefficients.flatten(0, 1)
+
+
+def _pysindy_terms(library: object, names: Sequence[str], m: int) -> list[tuple[str, str]]:
+    """Names of the factors of each term in the m latents and in the context."""
+    import pysindy
+
+    terms = []
+    if isinstance(library, pysindy.ConcatLibrary):
+        for part in library.libraries:
+            terms += _pysindy_terms(part, names, m)
+    elif isinstance(library, pysindy.FourierLibrary):
+        kinds = ["sin"] * library.include_sin + ["cos"] * library.include_cos
+        waves = range(1, library.n_frequencies + 1)
+        for k, (place, name), kind in itertools.product(waves, enumerate(names), kinds):
+            term = f"{kind}({name})" if k == 1 else f"{kind}({k} {name})"
+            terms.append((term, CONSTANT) if place < m else (CONSTANT, term))
+    elif isinstance(library, pysindy.PolynomialLibrary):
+        for powers in library.powers_.tolist():
+            terms.append((_monomial(names[:m], powers[:m]), _monomial(names[m:], powers[m:])))
+    else:
+        raise InputError(
+            "model.feature_library",
+            expected="PolynomialLibrary, IdentityLibrary, FourierLibrary or a sum of these",
+            got=type(library).__name__,
+            fix="fit romkit.laws.SINDy with romkit.laws.Functions({name: function of torch})",
+        )
+    return terms
+
+
+def _monomial(names: Sequence[str], powers: Sequence[int]) -> str:
+    """Return name of a monomial, as `Polynomial` has it."""
+    factors = []
+    for name, power in zip(names, powers, strict=True):
+        if power:
+            factors.append(name if power == 1 else f"{name}^{power}")
+    return " ".join(factors) or CONSTANT
+
+
+def _libraries(library: object, m: int) -> tuple[Library, Library]:
+    """Libraries of latents and of the context that hold all terms of one of pysindy."""
+    import pysindy
+
+    parts = getattr(library, "libraries", [library])
+    degrees, waves = [(0, 0)], 0
+    for part in parts:
+        if isinstance(part, pysindy.FourierLibrary):
+            waves = max(waves, part.n_frequencies)
+        else:
+            powers = part.powers_
+            degrees.append((powers[:, :m].sum(1).max(), powers[:, m:].sum(1).max()))
+    of_latents, of_context = np.max(degrees, axis=0).tolist()
+    latent: Library = Polynomial(of_latents)
+    context: Library = Polynomial(of_context)
+    if waves:
+        latent = latent + Fourier(waves)
+        context = context + Fourier(waves) if library.n_features_in_ > m else context
+    return latent, context
 
 
 def _pysindy_library(basis: Features, rates: int, features: int) -> object:

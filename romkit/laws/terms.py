@@ -80,7 +80,7 @@ class MonomialTerms(LatentTerms):
     def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
         d = len(self.slopes)
         m = weights.shape[-1]
-        table = torch.einsum("ilk,nkm->nlmi", self.slopes, weights)  # (n, K, m, d)
+        table = torch.einsum("ilk,nkm->nlmi", self.slopes.to(weights), weights)  # (n, K, m, d)
         slopes = phi @ table.flatten(2)
         return slopes.unflatten(-1, (m, d))
 

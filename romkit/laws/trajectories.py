@@ -120,11 +120,11 @@ class ShootingProblem:
         first = runs.observed.int().argmax(-1)  # (n,)
         start = runs.states[rows, first].nan_to_num(0.0)
         draw = torch.Generator().manual_seed(0)
-        displacement = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
+        displacement = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
         starts = torch.stack([start, start + displacement], 1)  # (n, 2, d)
         duration = LONGER * float(runs.times[-1])
         number = math.ceil(duration * RESOLUTION)
-        steps = torch.full((number, len(start), 1, 1), 1 / RESOLUTION, dtype=start.dtype)
+        steps = start.new_full((number, len(start), 1, 1), 1 / RESOLUTION)
         ends = list(range(1, number + 1))
         course = Course(steps, ends, None, None)
         reached = self.motion.rollout(self.weights(theta), starts, course)
@@ -174,8 +174,8 @@ def moving_runs(
     """Return runs (n, T, d) along contexts (n, T, p) that move, whose terms belong to those of the
     law.
     """
-    group = torch.zeros(len(w), dtype=torch.long)
-    one = torch.ones(1, 1, dtype=torch.float64)
+    group = torch.zeros(len(w), dtype=torch.long, device=w.device)
+    one = w.new_ones(1, 1)
     return Runs(w, clock, group, one, context, terms, drift, held)
 
 
@@ -191,13 +191,13 @@ def held_inputs(samples: LatentSamples) -> int:
     held = samples.held
     if held is None:
         (paths,) = samples.paths(samples.context[..., -number:])
-        held = is_held(paths[0].numpy())
+        held = is_held(paths[0].numpy(force=True))
     return number if held else 0
 
 
 def filled(values: Tensor) -> Tensor:
     """Return values (..., T, k), missing ones replaced by those before."""
-    number = torch.arange(values.shape[-2])
+    number = torch.arange(values.shape[-2], device=values.device)
     complete = values.isfinite().all(-1) * number  # (..., T)
     latest = complete.cummax(-1).values
     return values.gather(-2, latest.unsqueeze(-1).expand_as(values))
@@ -222,7 +222,7 @@ def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
 def _different(context: Tensor) -> tuple[Tensor, Tensor]:
     """Different ones (G, p) of contexts (n, p), and which of them (n,) each is."""
     if context.shape[-1] == 0:
-        return context[:1], torch.zeros(len(context), dtype=torch.long)
+        return context[:1], torch.zeros(len(context), dtype=torch.long, device=context.device)
     return torch.unique(context, dim=0, return_inverse=True)
 
 
@@ -277,7 +277,7 @@ def equation_rollout(
         weights = theta.expand(number, -1, -1)
     else:
         factors = context_terms(law.basis, context)  # (k, q)
-        runs = Runs(states, clock, torch.arange(number), factors)
+        runs = Runs(states, clock, torch.arange(number, device=start.device), factors)
         grid = theta.unflatten(0, (terms.number, -1))  # (K, q, m)
         weights = torch.einsum("nq,kqm->nkm", factors, grid)
     sample = torch.arange(len(times))[:, None, None]
@@ -298,7 +298,7 @@ def time_scale(z: Tensor, times: Tensor) -> float:
     """Time in which latents (n, T, m) move by one standard deviation at their root mean square
     speed; that between samples, if they are at rest.
     """
-    (rate,) = torch.gradient(z, spacing=(times,), dim=1)
+    (rate,) = torch.gradient(z, spacing=(times.to(z),), dim=1)
     distance = z - z.nanmean((0, 1))
     variance = distance.square().nanmean((0, 1)).sum()
     square_speed = rate.square().sum(-1).nanmean()

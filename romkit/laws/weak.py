@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.tensors import divisor
+from romkit.core.tensors import divisor, least_norm, on_device
 from romkit.core.types import Pair
 from romkit.laws.features import Features
 from romkit.laws.noise import noise_level, smoothed
@@ -193,6 +193,7 @@ def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -
             if not complete:
                 continue
             tests = TestFunctions.on(times, complete, exponent)
+        tests = on_device(tests, measured.states.device)
         w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
         z = w[:, -drift.shape[-1] :]
         terms = tests.within @ theta
@@ -377,7 +378,7 @@ class KeptTerms(NamedTuple):
         diagonal = terms.diagonal().abs()
         determined = k == 0 or bool(diagonal.min() > SINGULAR * diagonal.max())
         if determined:
-            unit = torch.eye(k, dtype=terms.dtype)
+            unit = torch.eye(k, dtype=terms.dtype, device=terms.device)
             root = torch.linalg.solve_triangular(terms, unit, upper=True)
         else:
             root = torch.linalg.pinv(terms)
@@ -414,7 +415,7 @@ def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Te
     """Growth of the sum of squares from which on a term is told from zero."""
     N, K = terms.shape
     # the residual of all terms is noise; a target without any would make every term significant
-    everything = torch.linalg.lstsq(terms, targets.unsqueeze(-1), driver="gelsd").solution
+    everything = least_norm(terms, targets.unsqueeze(-1))
     missed = targets - terms @ everything.squeeze(-1)
     variance = missed.square().sum() / max(1, N - K)
     cost = SIGNIFICANT**2 * variance

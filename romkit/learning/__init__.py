@@ -2,5 +2,6 @@
 
 from romkit.learning.learn import learn
 from romkit.learning.learned import Learned
+from romkit.learning.steady import SteadyModel
 
-__all__ = ["Learned", "learn"]
+__all__ = ["Learned", "SteadyModel", "learn"]

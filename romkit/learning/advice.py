@@ -14,7 +14,7 @@ from romkit.learning.contexts import in_words
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
 from romkit.learning.individuals import spread_of_individuals, way
-from romkit.learning.scale import deviations
+from romkit.metrics import deviations
 
 USEFUL = 0.5
 """Error of a forecast above which it is called of no use."""
@@ -256,6 +256,7 @@ class Evidence:
     @property
     def _speeds(self) -> str:
         """Difference of the clocks in words, with digits that show it; empty where none do."""
+        assert self.clocks is not None  # of runs that are interpolated
         fastest, slowest = self.clocks
         excess = slowest / fastest - 1
         if excess < EQUAL:

@@ -17,7 +17,7 @@ from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.leftout import Fitted, LeftOut
 from romkit.learning.quiet import quietly
 from romkit.learning.rollouts import rolled_out
-from romkit.learning.scale import deviations, shared
+from romkit.metrics import deviations, per_unit
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of
 from romkit.verbs.ensemble import with_interval
@@ -213,7 +213,7 @@ def measured(
     band = quietly(intervals.follow, runs, level=level)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
-    scale = shared(band["state_std"].values.astype(float), runs)
+    scale = per_unit(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
     if np.isnan(inside):

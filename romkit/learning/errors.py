@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
-from romkit.learning.scale import shared
+from romkit.metrics import per_unit
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -106,7 +106,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
     """
     truth = test["state"].values
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
-    scale = shared(deviation, train)
+    scale = per_unit(deviation, train)
     states = without_gaps(train)
     nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
     rest = np.nanmean(states, axis=(0, 1))

@@ -5,7 +5,8 @@ import xarray as xr
 
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
-from romkit.learning.contexts import contexts_of, number_of_contexts
+from romkit.data.context import contexts_of
+from romkit.learning.contexts import number_of_contexts
 
 ALIKE = 0.01
 """Distance of contexts, in their range, up to which runs should be nearly equal."""

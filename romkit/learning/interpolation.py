@@ -52,7 +52,7 @@ from romkit.learning.expected import (
     expected_errors,
     likely,
 )
-from romkit.learning.scale import deviations, shared
+from romkit.metrics import deviations, per_unit
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
 from romkit.numerics import Kriging, Polynomial, Smoother
@@ -344,7 +344,7 @@ class InterpolatedRuns:
     @functools.cached_property
     def _deviation(self) -> Array:
         """(n,) in which errors are measured."""
-        return shared(self.projection.frame.state_std.double().numpy(), self.runs)
+        return per_unit(self.projection.frame.state_std.double().numpy(), self.runs)
 
     @property
     def _known(self) -> Tensor:

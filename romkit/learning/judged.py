@@ -17,8 +17,8 @@ from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
 from romkit.learning.contexts import coordinates_in_words, halfway
 from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.scale import shared
 from romkit.learning.shifts import shifted
+from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 
@@ -71,7 +71,7 @@ class Judged:
     @property
     def scale(self) -> Array:
         """Deviations (n,) in which errors are measured."""
-        return shared(self.run["state_std"].values.astype(float), self.train)
+        return per_unit(self.run["state_std"].values.astype(float), self.train)
 
     @property
     def advice(self) -> str:

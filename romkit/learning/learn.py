@@ -16,6 +16,7 @@ from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data.context import contexts_of
+from romkit.engine import Device
 from romkit.hidden import wants_hidden, with_hidden_context
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
@@ -31,9 +32,11 @@ from romkit.learning.leftout import (
     held_out_runs,
     left_out,
 )
-from romkit.learning.reading import described
+from romkit.learning.motion import without_motion
+from romkit.learning.reading import described, read
 from romkit.learning.rhythm import warn_of_another, with_rhythm
 from romkit.learning.spaces import ALL, Spaces
+from romkit.learning.steady import SteadyModel, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
 from romkit.verbs.law import report_of
@@ -53,8 +56,9 @@ def learn(
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     period: Positive | None = None,
     seconds: Seconds = 60.0,
+    device: Device | None = None,
     seed: Seed = 0,
-) -> Learned:
+) -> Learned | SteadyModel:
     """Learn a reduced model from runs: read them, choose manifold and law, and measure the errors.
 
     Candidates are polynomial manifolds of several numbers of latents, behind a basis where states
@@ -89,11 +93,13 @@ def learn(
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
         seconds: of the processor, about how long the choice may take.
+        device: "cpu" (default) or "cuda", where laws are fitted, as in `romkit.law`.
         seed: of all random numbers.
 
     Returns:
         The model with its errors: `forecast`, `plot`, `report`, `save` and `export` use it, and
-        `advice` says in a sentence what would help most.
+        `advice` says in a sentence what would help most. Of steady fields a
+        `romkit.learning.SteadyModel`.
 
     Raises:
         InputError: fewer than three contexts, data that cannot be read, an unknown kind, rollouts
@@ -126,6 +132,11 @@ def learn(
     elif group is not None:
         fix = "give context='hidden', or leave group out"
         raise InputError("group", expected="hidden parameters", got="none", fix=fix)
+    source, context = read(source, context)
+    fields = without_motion(source, context)
+    if fields is not None:
+        _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
+        return learned_steady(fields, held_out, seconds, Policy())
     data = described(source, context)
     if period is not None:
         warn_of_another(data, period)
@@ -134,7 +145,7 @@ def learn(
     if held_out is not None:
         train, test = datasets.split(data, held_out)
     rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
-    spaces = Spaces(train, rows)
+    spaces = Spaces(train, rows, device=device)
     policy = Policy()
     with runtime.budget("candidates", seconds):
         order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
@@ -166,6 +177,14 @@ def learn(
     if isinstance(chosen.trial.candidate, RunsCandidate):
         return _interpolated(model, chosen.trial.candidate, judged, held_out is not None)
     return model
+
+
+def _refuse_options_of_motion(**options: object) -> None:
+    """Refuse what runs without a motion have no use for."""
+    for name, value in options.items():
+        if value is not None:
+            got = "fields without a time, or that do not move"
+            raise InputError(name, expected="runs that move", got=got, fix="leave it out")
 
 
 class Chosen(NamedTuple):

@@ -1,6 +1,8 @@
 """A learned model: what `romkit.learn` returns."""
 
+import base64
 import inspect
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import xarray as xr
 
 from romkit.core import files
 from romkit.core.boundary import FilePath, Finite, Positive, validated
+from romkit.core.display import Display, as_html, as_text
 from romkit.core.errors import InputError
 from romkit.data import fields
 from romkit.learning import saved, words
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned(Judged):
+class Learned(Judged, Display):
     """A reduced model of runs, with its errors on runs that were left out.
 
     Attributes:
@@ -54,7 +57,7 @@ class Learned(Judged):
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
         hidden: parameters that nobody recorded, with what places new runs; None where none was
-            asked for, and of a model that was loaded.
+            asked for.
 
     Example:
         >>> import numpy as np
@@ -225,8 +228,24 @@ class Learned(Judged):
             raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
 
+    def facts(self) -> dict[str, str]:
+        """Return what a person reads first, by name: kind, errors, intervals, choice and advice."""
+        return words.facts(self)
+
+    def figure_html(self) -> str:
+        """Return the error beside those of forecasts that need no model, and the picture of `plot`."""
+        errors = {name: f"{value:.2g}" for name, value in self.mean_errors.items()}
+        file = io.BytesIO()
+        self.plot().savefig(file, format="png", dpi=80)
+        picture = base64.b64encode(file.getvalue()).decode()
+        return (
+            f"<div><small>error [standard deviations]</small>{as_html(errors)}</div>"
+            f"<img style='max-width:60%;object-fit:contain' alt='truth and model' "
+            f"src='data:image/png;base64,{picture}'/>"
+        )
+
     def __repr__(self) -> str:
-        return words.printed(self)
+        return as_text(self.facts())
 
 
 def _refuse_start(start: float) -> None:

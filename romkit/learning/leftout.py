@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 
 from romkit.core.runtime import track
+from romkit.core.tensors import on_device
 from romkit.core.types import Array
 from romkit.data.context import contexts_of
 from romkit.integrators import LearnedField
@@ -19,8 +20,8 @@ from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.quiet import quiet, quietly
 from romkit.learning.rollouts import rolled_out
-from romkit.learning.scale import shared
 from romkit.learning.spaces import Spaces
+from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
@@ -67,9 +68,9 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
         if fold == ALL and candidate.latents == 0:
             # equations of physical quantities are read
             law = short(law, candidate, SHORTENING)
-        errors = judge.errors(law, torch.arange(len(judge.states))).numpy()
+        errors = judge.errors(law, torch.arange(len(judge.states))).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
-        law = with_phase(law, projection, candidate.spaces.kept(fold))
+        law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors)
 
 
@@ -128,4 +129,4 @@ def together(several: Sequence[Forecasts], data: xr.Dataset) -> Forecasts:
         states[name] = np.concatenate([forecasts.states[name] for forecasts in several])
     truth = np.concatenate([forecasts.truth for forecasts in several])
     deviation = np.nanstd(data["state"].values, axis=(0, 1))
-    return Forecasts(states, truth, deviation, shared(deviation, data))
+    return Forecasts(states, truth, deviation, per_unit(deviation, data))

@@ -11,11 +11,12 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
+from romkit.data.circles import warn_of_circles
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
+from romkit.data.context import contexts_of
 from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
 from romkit.data.schema import complete
-from romkit.learning.contexts import contexts_of
 from romkit.readers.several import read_runs
 
 OWN_TIMES = 1.5
@@ -33,6 +34,17 @@ polynomial through them.
 
 EXTRAPOLATED = 0.02
 """Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
+
+
+def read(
+    source: object, context: str | Sequence[str] | None
+) -> tuple[xr.Dataset | pd.DataFrame, Sequence[str] | None]:
+    """Return a dataset or a table, of files what they hold, and the names of the parameters."""
+    names = [context] if isinstance(context, str) else context
+    if isinstance(source, xr.Dataset | pd.DataFrame):
+        return source, names
+    data, parameters = read_runs([source] if isinstance(source, str | Path) else source)
+    return data, names if names is not None else parameters or None
 
 
 def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
@@ -54,6 +66,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
             "romkit.data.resampled",
             DataWarning,
         )
+    warn_of_circles(common)
     filled = _with_single_cells_filled(common)
     data = _from_complete_start(filled)
     _check_contexts(data)
@@ -62,17 +75,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
 
 def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Return files, tables and datasets in romkit's schema, on the times that they have."""
-    data = source
-    names = context
-    if isinstance(context, str):
-        names = [context]
-    if not isinstance(source, xr.Dataset | pd.DataFrame):
-        files = source
-        if isinstance(source, str | Path):
-            files = [source]
-        data, parameters = read_runs(files)
-        if names is None and parameters:
-            names = parameters
+    data, names = read(source, context)
     if _has_schema(data):
         # `describe` warns of those in other data
         warn_of_extremes(data)

@@ -19,7 +19,7 @@ from romkit.verbs.calibration import Calibration
 from romkit.verbs.storage import load as load_model
 from romkit.verbs.storage import save as save_model
 
-PROJECTION, LAW = "projection.safetensors", "law.safetensors"
+PROJECTION, LAW, HIDDEN = "projection.safetensors", "law.safetensors", "hidden.safetensors"
 
 CALIBRATION = "calibration_of_law.nc"
 
@@ -39,6 +39,8 @@ def write(learned: Judged, folder: Path) -> None:
     with atomic_folder(folder) as staged:
         save_model(learned.projection, staged / PROJECTION)
         save_model(learned.law, staged / LAW)
+        if learned.hidden is not None:
+            save_model(learned.hidden, staged / HIDDEN)
         for name in DATA:
             save_dataset(getattr(learned, name), staged / f"{name}.nc")
         if learned.calibration is not None:
@@ -47,6 +49,7 @@ def write(learned: Judged, folder: Path) -> None:
             learned.interpolated.save(staged)
         content = _numbers(learned)
         content["has_intervals"] = learned.calibration is not None
+        content["has_hidden_context"] = learned.hidden is not None
         content["is_interpolated"] = learned.interpolated is not None
         write_list(staged / LEARNED, content)
 
@@ -65,6 +68,8 @@ def attributes(folder: Path) -> dict[str, object]:
     values["calibration"] = None
     if content["has_intervals"]:
         values["calibration"] = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
+    if content["has_hidden_context"]:
+        values["hidden"] = load_model(folder / HIDDEN)
     if content["is_interpolated"]:
         values["interpolated"] = InterpolatedRuns.load(folder, projection)
     try:

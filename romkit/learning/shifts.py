@@ -1,5 +1,6 @@
 """Forecasts that keep the motion and lose its phase: their errors when pieces are shifted in time."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +85,9 @@ def _time_scale(course: Array) -> float:
     return float(np.sqrt(variance / square_speed))
 
 
-def _square(course: object, truth: Array, begin: int, length: int, shift: float) -> float:
+def _square(
+    course: Callable[[Array], Array], truth: Array, begin: int, length: int, shift: float
+) -> float:
     """Return mean square distance of a piece from a course, a spline, that is shifted; NaN where
     nothing was observed.
     """

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from romkit.core.errors import DataWarning, FitWarning, InputError, warn
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, Space
 from romkit.laws.decoding import judge_of
+from romkit.laws.sources import placed
 from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
 from romkit.verbs.fit import fit
@@ -40,6 +42,7 @@ class Spaces:
         folds: numbers (k,) of the runs that each fold leaves out.
         label: of a change to the data, in words; "" for data as they came.
         change: that was made; None for data as they came.
+        device: of latent samples; None for the CPU.
         source: spaces of the data as they came, whose manifolds these are: a change of coordinates or
             of inputs leaves the states as they are.
     """
@@ -50,12 +53,14 @@ class Spaces:
         folds: Sequence[Tensor],
         label: str = "",
         change: Change | None = None,
+        device: torch.device | None = None,
         source: "Spaces | None" = None,
     ):
         self.data = data
         self.folds = folds
         self.label = label
         self.change = change
+        self.device = device
         self.source = source
         self._kept: dict[int, xr.Dataset] = {}
         self._bases: dict[int, Basis | None] = {}
@@ -66,7 +71,9 @@ class Spaces:
     def changed(self, label: str, change: Change) -> "Spaces":
         """Make spaces of changed data, once for each label."""
         if label not in self._changed:
-            self._changed[label] = Spaces(change(self.data), self.folds, label, change, source=self)
+            self._changed[label] = Spaces(
+                change(self.data), self.folds, label, change, device=self.device, source=self
+            )
         return self._changed[label]
 
     def like(self, data: xr.Dataset) -> xr.Dataset:
@@ -134,7 +141,7 @@ class Spaces:
     def warn_of_basis(self) -> None:
         """Warn where the basis of all runs leaves out more than it may."""
         basis = self._basis(ALL)
-        if basis is None:
+        if basis is None or basis.energy is None:
             return
         left_out = 1 - float(basis.energy[-1])
         if left_out > KEPT:
@@ -149,7 +156,8 @@ class Spaces:
         """Encode all runs by the manifold of a fold, as an estimator takes samples."""
         key = type(estimator).choices, latents, fold
         if key not in self._spaces:
-            family, shapes = self.projection(latents, fold).for_law(self.data)
+            projection = placed(self.projection(latents, fold), self.device)
+            family, shapes = projection.for_law(self.data)
             samples = estimator.choices(family, shapes)[0]
             self._spaces[key] = Space(samples, judge_of(family, shapes, samples))
         return self._spaces[key]

@@ -39,27 +39,22 @@ NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 """Numbers of more digits than one reads."""
 
 
-def printed(learned: Judged) -> str:
-    """Return the model in a few lines: its kind, errors, bars, repeats and advice."""
+def facts(learned: Judged) -> dict[str, str]:
+    """Return the model in a few facts: its kind, errors, bars, repeats and advice."""
     kind = law(learned)
     if learned.interpolated is not None:
         kind = f"{way_between(learned)}; of_law() has {kind}"
-    lines = [
-        f"Learned: {kind}",
-        f"error    {error(learned)}",
-    ]
+    several = {"learned": kind, "error": error(learned)}
     if len(learned.errors_of_variables) > 1 or _has_unit(learned):
-        lines.append(f"of each  {error_of_each(learned)}")
-    lines.append(f"runs     {held_out(learned)}")
-    lines.append(f"bars     {bars(learned)}")
-    if _is_complete(learned):
-        lines += [f"law      {equation}" for equation in equations(learned)]
-    lines.append(f"choice   {choice(learned)}")
+        several["of each"] = error_of_each(learned)
+    several |= {"runs": held_out(learned), "bars": bars(learned)}
+    if _is_complete(learned) and equations(learned):
+        several["law"] = "\n".join(equations(learned))
+    several["choice"] = choice(learned)
     same = repeats(learned)
     if same:
-        lines.append(f"repeats  {same}")
-    lines.append(f"advice   {learned.advice}")
-    return "\n".join(lines)
+        several["repeats"] = same
+    return several | {"advice": learned.advice}
 
 
 def _has_unit(learned: Judged) -> bool:
@@ -111,7 +106,10 @@ def equations(learned: Judged) -> list[str]:
         return []
     if law.coefficient_count > WRITTEN:
         return [f"{law.coefficient_count} coefficients: model.law.formulas() has the equations"]
-    return [shortened(line) for line in law.formulas(most=READABLE)]
+    # what is conserved, of an equation that was shortened by it
+    _, _, note = law.source.partition(", of which ")
+    about = [f"terms of which {note}"] if note else []
+    return [*(shortened(line) for line in law.formulas(most=READABLE)), *about]
 
 
 def law(learned: Judged) -> str:

@@ -5,6 +5,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.errors import ExtrapolationWarning, warn
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.projections import Frame
 
@@ -45,7 +46,7 @@ def _distances(apart: Array, frame: Frame) -> Array:
     std = frame.state_std.double().numpy()  # (n,)
     squares = []
     for cells in _groups(frame):
-        deviation = np.square(std[cells]).mean()
+        deviation = divisor(np.square(std[cells]).mean())
         squares.append(np.square(apart[..., cells]).mean(-1) / deviation)
     return np.sqrt(np.mean(squares, axis=0))
 

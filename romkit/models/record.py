@@ -5,13 +5,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core import runtime
-from romkit.core.types import Array
+from romkit.core.types import Array, Chunked
 from romkit.data.names import unit_of
 from romkit.data.schema import shared_unit
 from romkit.data.units import without_origin
@@ -25,7 +24,7 @@ def labelled(
     projection: Projection,
     contexts: Tensor,
     solution: Solution,
-    decoded: Sequence[Array | da.Array],
+    decoded: Sequence[Array | Chunked],
 ) -> xr.Dataset:
     """Return a run as `romkit.follow` returns it, without its distances from the training data.
 
@@ -45,7 +44,7 @@ def labelled(
 
 
 def _variables(
-    projection: Projection, solution: Solution, decoded: Sequence[Array | da.Array]
+    projection: Projection, solution: Solution, decoded: Sequence[Array | Chunked]
 ) -> dict[str, tuple[Any, ...]]:
     lead: tuple[str, ...] = ("trajectory",)
     if projection.seeds is not None:
@@ -123,10 +122,12 @@ def provenance(
 
 def decoded_in_chunks(
     P: Operator, problem: Problem, states: Tensor, chunks: Sequence[tuple[int, ...]]
-) -> list[da.Array]:
+) -> list[Chunked]:
     """Return parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T,
     made when they are computed.
     """
+    import dask.array as da  # slow to import, and seldom needed
+
     kind = type(problem)
     seeds = states.shape[:-3]
     w = da.from_array(states.numpy(), chunks=(*seeds, *chunks, -1))

@@ -1,5 +1,6 @@
 """Forecasts with their intervals, and how often these hold."""
 
+import json
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,13 +14,16 @@ from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.conversions import in_units_of
-from romkit.data.grids import in_components
+from romkit.data.grids import in_components, unstacked
 from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units
+from romkit.metrics import per_unit
+from romkit.numerics import forecast_error
 from romkit.plotting import style
 from romkit.plotting.courses import omitted
+from romkit.plotting.gridded import draw_gridded, gridded
 from romkit.plotting.places import place, quantity, telling_components
 
 
@@ -32,14 +36,14 @@ def plot_forecast(
     components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
     """Return forecast over time, with its interval where it has one, beside the truth as a dotted
-    line.
+    line; fields on a grid as maps of truth, forecast, difference and half width of the interval.
 
     Args:
         band: result of `Ensemble.forecast`, `Ensemble.follow` or `romkit.forecast`, or a forecast of
             what `romkit.learn` returned.
         truth: the data that were followed; missing samples are gaps.
-        components: names of the components to draw; by default four places that say most about the
-            others, one of which has the widest intervals.
+        components: names of the components to draw as curves; by default four places that say most
+            about the others, one of which has the widest intervals, or of fields on a grid the maps.
 
     An interval that leaves the range of the states by far is clipped. Where lines hide all intervals, a
     further panel has half their width, in the range of each component: the largest one and the median
@@ -71,6 +75,13 @@ def plot_forecast(
     runs = runs.isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
+    heading = _heading(runs, truth)
+    on_grid = gridded(runs) if components is None else []
+    if on_grid:
+        with style.style():
+            figure = draw_gridded(runs, truth, on_grid)
+            figure.suptitle("\n".join(filter(None, (heading, _shown_of(runs, number, on_grid)))))
+        return figure
     chosen = _chosen(components, runs, names)
     is_hidden = _is_hidden(runs, chosen)
     with style.style():
@@ -88,10 +99,37 @@ def plot_forecast(
         time = style.label(runs["time"])
         for panel in axes[-1]:
             panel.set_xlabel(time)
-        figure.suptitle(omitted(number, len(names), rows))
+        left_out = omitted(number, len(names), rows)
+        figure.suptitle("\n".join(filter(None, (heading, left_out))))
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
+    """Return model, and error where there is a truth at the same times, as the title of a figure."""
+    names = (runs.attrs.get("projection"), runs.attrs.get("dynamics"))
+    words = [str(name) for name in names if name]
+    config = json.loads(runs.attrs.get("projection_config", "{}"))
+    if words and "latent_dim" in config:
+        words[0] += f" of {config['latent_dim']} latents"
+    states = truth["state"].values[: runs.sizes["trajectory"]] if truth is not None else None
+    if states is not None and "state_std" in runs and states.shape == runs["state"].shape:
+        scale = per_unit(runs["state_std"].values.astype(float), runs)
+        error = np.mean(forecast_error(runs["state"].values, states, scale))
+        words.append(f"error {error:.2g}")
+    return ", ".join(words)
+
+
+def _shown_of(runs: xr.Dataset, number: int, names: list[str]) -> str:
+    """Return what of several runs and variables maps show."""
+    maps = len(style.space(unstacked(runs)[names[0]])) == 2
+    if not maps:
+        return omitted(number, 0, 0)
+    words = [style.context(runs, 0, varying=False), style.context(runs, 0, varying=True)]
+    if number > 1:
+        words.append(f"the first of {number} runs")
+    return ", ".join(filter(None, words))
 
 
 def _is_hidden(runs: xr.Dataset, chosen: Sequence[int], *, thin: float = 0.05) -> bool:

@@ -1,5 +1,7 @@
 """Panels of the error over time below the pictures of a rollout."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -76,7 +78,7 @@ def _draw_seeds(
     positive = np.where(errors > 0, errors, np.nan)
     drawn = positive[:, every]
     for number, curve in enumerate(drawn):
-        look = {"linewidth": 0.4, "alpha": 0.5}
+        look: dict[str, Any] = {"linewidth": 0.4, "alpha": 0.5}
         if number == seed:
             look = {"label": label, "zorder": 3}
         panel.plot(time[every], curve, color=colour, **look)

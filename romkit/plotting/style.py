@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
@@ -36,6 +37,9 @@ MISSING = "0.85"
 NO_SPACE = ("seed", "trajectory", "time", "input", "latent_component")
 """Dimensions that are none of space."""
 
+TO_THE_RIGHT = ("x", "lon", "longitude")
+"""Names of dimensions that maps show from left to right, wherever they stand in the data."""
+
 # Okabe and Ito's colours, which colour-blind eyes can tell apart
 DARK = "#222222"
 ORANGE = "#D55E00"
@@ -56,7 +60,7 @@ RC = {
 """Settings of matplotlib in which all figures are drawn."""
 
 
-def style() -> object:
+def style() -> AbstractContextManager[None]:
     """Block in which a figure is drawn."""
     return matplotlib.rc_context(RC)
 
@@ -88,7 +92,7 @@ def show_plain(figure: Figure) -> None:
 
 
 def panels(
-    rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
+    rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: Any
 ) -> tuple[Any, ...]:
     """Return figure with a grid (rows, columns) of panels, each of this size in inches."""
     full_width = max(3.4, width * columns)
@@ -240,9 +244,11 @@ def spread(data: xr.Dataset, number: int) -> Array:
 
 
 def space(values: xr.DataArray) -> list[str]:
-    """Return dimensions of space of a variable."""
-    dims = [str(dim) for dim in values.dims]
-    return [dim for dim in dims if dim not in NO_SPACE]
+    """Return dimensions of space of a variable; of two, that called x, which maps show to the right,
+    is the last.
+    """
+    dims = [str(dim) for dim in values.dims if dim not in NO_SPACE]
+    return sorted(dims, key=lambda dim: dim.lower() in TO_THE_RIGHT)
 
 
 def places(values: xr.DataArray, dim: str) -> Array:

@@ -60,8 +60,8 @@ class Division(NamedTuple):
         """Division of each context's snapshots into blocks of time, of which the k-th of all
         contexts are left out together.
         """
-        blocks = []
-        folds = [[] for _ in range(BLOCKS)]
+        blocks: list[Tensor] = []
+        folds: list[list[int]] = [[] for _ in range(BLOCKS)]
         for piece in pieces:
             for fold, block in zip(folds, piece.tensor_split(BLOCKS), strict=True):
                 fold.append(len(blocks))

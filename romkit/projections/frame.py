@@ -4,8 +4,6 @@ coordinates of its maps.
 
 from collections.abc import Callable, Sequence
 
-import dask
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -70,8 +68,8 @@ class Frame(nn.Module):
     Attributes:
         state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without
             one.
-        state_std: (n,) standard deviation of each component over the training data, by which NRMSE
-            is normalised.
+        state_std: (n,) standard deviation of each component over the training data, 0 of a constant
+            one. Errors are normalised by those of a unit, `romkit.metrics.per_unit`.
         context_shift, context_scale: (p,).
         exact: these in float64, which a projection that is made double gets back; and `contexts`
             (K, p), those of the training, where several parameters vary and nobody has declared their
@@ -199,7 +197,7 @@ class Frame(nn.Module):
         else:
             mean, square = self._moments_of_trajectories(state)
         variance = np.maximum(square - mean**2, 0)
-        self._set(state_std=divisor(np.sqrt(variance)))
+        self._set(state_std=np.sqrt(variance))
         return self
 
     def _moments_of_chunks(self, state: xr.DataArray) -> tuple[Array, Array]:
@@ -208,6 +206,9 @@ class Frame(nn.Module):
 
         A snapshot of which components are missing has no coordinates there: it is counted.
         """
+        import dask  # slow to import, and seldom needed
+        import dask.array as da
+
         deviation = state.data - self.basis.mean.numpy()
         present = da.isfinite(deviation)
         complete = present.all(-1, keepdims=True)
@@ -359,7 +360,7 @@ def _scaled(data: xr.Dataset) -> Frame:
         raise _beyond_float32("smaller")
     frame._set(
         state_shift=states.mean(**exactly),
-        state_std=divisor(std),
+        state_std=std,
         state_scale=divisor(deviation[group]),
         context_shift=(low + high) / 2,
         context_scale=divisor(width / 2),
@@ -384,7 +385,7 @@ def scale_groups(data: xr.Dataset) -> Array:
 
 def _check_float32(frame: Frame) -> None:
     """Raise where scales overflow in float32, or vanish."""
-    scales = torch.cat([frame.state_std, frame.state_scale, frame.context_scale])
+    scales = torch.cat([frame.state_scale, frame.context_scale])
     positive = bool((scales > 0).all())
     finite = bool(torch.cat([*frame.buffers()]).isfinite().all())
     if positive and finite:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Dual
+from romkit.core.types import Dual, TensorMap
 
 
 class EncoderDecoder(abc.ABC):
@@ -16,18 +16,15 @@ class EncoderDecoder(abc.ABC):
     Example:
         >>> import torch
         >>> from romkit.projections import EncoderDecoder
-        >>> from romkit.types import Dual
         >>> class Ends(EncoderDecoder):
         ...     def encode(self, y):
         ...         return y[..., [0, -1]]
         ...     def decode(self, z):
         ...         return torch.cat([z[..., :1], z.mean(-1, keepdim=True), z[..., 1:]], dim=-1)
-        ...     def encode_jvp(self, y, v):
-        ...         return Dual(self.encode(y), self.encode(v))
-        ...     def decode_jvp(self, z, w):
-        ...         return Dual(self.decode(z), self.decode(w))
         >>> Ends().decode(Ends().encode(torch.tensor([1.0, 5.0, 3.0])))
         tensor([1., 2., 3.])
+        >>> Ends().decode_jvp(torch.zeros(2), torch.tensor([1.0, 0.0])).tangent
+        tensor([1.0000, 0.5000, 0.0000])
     """
 
     @abc.abstractmethod
@@ -38,13 +35,19 @@ class EncoderDecoder(abc.ABC):
     def decode(self, z: Tensor) -> Tensor:
         """y = φ(z)."""
 
-    @abc.abstractmethod
     def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
+        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1.
 
-    @abc.abstractmethod
+        By forward differentiation of `encode`; override where a formula is faster.
+        """
+        return _forward(self.encode, y, v)
+
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
+        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1.
+
+        By forward differentiation of `decode`; override where a formula is faster.
+        """
+        return _forward(self.decode, z, w)
 
     def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
         """Return the maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift
@@ -71,3 +74,16 @@ class EncoderDecoder(abc.ABC):
 
         _, curvature = torch.func.jvp(tangent, (z,), (w,))
         return curvature
+
+
+def _forward(map_of: TensorMap, point: Tensor, direction: Tensor) -> Dual:
+    """Value and derivative of a map along directions (..., k), whose leading axes may be larger
+    where those of the point have a 1.
+    """
+    lead = torch.broadcast_shapes(point.shape[:-1], direction.shape[:-1])
+    image, tangent = torch.func.jvp(
+        map_of, (point.expand(*lead, -1).contiguous(),), (direction.expand(*lead, -1).contiguous(),)
+    )
+    if lead != point.shape[:-1]:
+        image = map_of(point)
+    return Dual(image, tangent)

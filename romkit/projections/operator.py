@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -14,7 +13,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Array, Dual
+from romkit.core.types import Array, Chunked, Dual
 from romkit.data import DIMS
 from romkit.data.schema import check_chunks
 from romkit.engine.threads import one_thread
@@ -271,11 +270,11 @@ class Operator:
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
-    def _labelled(self, method: str, given: object) -> Array | da.Array | xr.DataArray | xr.Dataset:
+    def _labelled(self, method: str, given: object) -> Array | Chunked | xr.DataArray | xr.Dataset:
         """`encode`, `decode` or `__call__` of an array or labelled data, in their precision and
         with labels.
         """
-        if isinstance(given, Array | da.Array):
+        if isinstance(given, Array | Chunked):
             return self._array(method, given)
         array = self._coordinates(method, given)
         values = array.data
@@ -321,7 +320,7 @@ class Operator:
             return variables[layout.variables[0].name]
         return variables
 
-    def _array(self, method: str, values: Array | da.Array) -> Array | da.Array:
+    def _array(self, method: str, values: Array | Chunked) -> Array | Chunked:
         """`encode`, `decode` or `__call__` of an array, in its precision."""
         dtype = np.float64
         if values.dtype.kind == "f":
@@ -337,7 +336,7 @@ class Operator:
             return self._encoded_chunks(values).astype(dtype)
         return self._decoded_chunks(values).astype(dtype)
 
-    def _encoded_chunks(self, states: da.Array) -> da.Array:
+    def _encoded_chunks(self, states: Chunked) -> Chunked:
         """Latents (..., m) of states (..., n) in chunks."""
         check_chunks("x", "states", states.shape)
         self._check_shape_of_chunks("x", states, self.state_size)
@@ -349,13 +348,13 @@ class Operator:
             states = basis.of_chunks(states, basis.mean.numpy())
         return P.in_chunks(Operator.encode, states, self.latent_dim)
 
-    def _decoded_chunks(self, latents: da.Array) -> da.Array:
+    def _decoded_chunks(self, latents: Chunked) -> Chunked:
         """Return states (..., n) of latents (..., m) in chunks."""
         check_chunks("z", "latents", latents.shape)
         self._check_shape_of_chunks("z", latents, self.latent_dim)
         return self.in_chunks(Operator.decode, latents, self.state_size)
 
-    def _check_shape_of_chunks(self, name: str, values: da.Array, size: int) -> None:
+    def _check_shape_of_chunks(self, name: str, values: Chunked, size: int) -> None:
         """Refuse what a chunk would refuse when it is computed."""
         without_memory = torch.empty((), dtype=self._dtype).expand(values.shape)
         self._checked(name, without_memory, size)
@@ -375,7 +374,7 @@ class Operator:
         """z (..., m) of states (..., n) of which components are NaN."""
         missing = x.isnan()
         frame = self._frame
-        std = self._frame.state_std
+        std = tensors.divisor(self._frame.state_std)
         mean = frame.denormalise(torch.zeros_like(frame.state_shift))
         completed = torch.where(missing, mean, x)
         start = self.encode(completed)
@@ -391,7 +390,7 @@ class Operator:
         lacks = missing.any(-1, keepdim=True)
         return torch.where(lacks, nearest, start)
 
-    def in_chunks(self, function: "OfChunk", values: da.Array, size: Count) -> da.Array:
+    def in_chunks(self, function: "OfChunk", values: Chunked, size: Count) -> Chunked:
         """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;
         of k all in one.
         """
@@ -402,6 +401,8 @@ class Operator:
         at = self._at
         axes = self.context.ndim
         make = functools.partial(Operator, frame, latent_dim=self.latent_dim, seeds=self._seeds)
+
+        import dask.array as da  # slow to import, and seldom needed
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
@@ -423,10 +424,12 @@ class Operator:
             allow_rechunk=True,
         )
 
-    def _beside_contexts(self, values: da.Array) -> tuple[da.Array, da.Array]:
+    def _beside_contexts(self, values: Chunked) -> tuple[Chunked, Chunked]:
         """Return values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match
         them.
         """
+        import dask.array as da  # slow to import, and seldom needed
+
         # dask cuts no axis without entries
         c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)
         if self._seeds is not None:
@@ -446,7 +449,7 @@ def _argument(method: str) -> str:
     return "z" if method == "decode" else "x"
 
 
-def _with_axes(values: Array | da.Array, axes: int) -> Array | da.Array:
+def _with_axes(values: Array | Chunked, axes: int) -> Array | Chunked:
     """Return values with axes of size one before the last, so many in all."""
     return values[(..., *[None] * (axes - values.ndim), slice(None))]
 

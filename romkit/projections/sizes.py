@@ -138,9 +138,9 @@ def _chain(
                 got="none",
                 fix="add latent_dim=... (or layers=...)",
             )
-        layers = method.default_layers(latent_dim, n)
-        check_chain("latent_dim", layers, n)
-        return layers
+        sizes = method.default_layers(latent_dim, n)
+        check_chain("latent_dim", sizes, n)
+        return tuple(sizes)
     if latent_dim not in (None, layers[0]):
         raise InputError(
             "latent_dim",
@@ -149,4 +149,4 @@ def _chain(
             fix="drop one of the two",
         )
     check_chain("layers", layers, n)
-    return layers
+    return tuple(layers)

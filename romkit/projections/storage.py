@@ -150,7 +150,7 @@ EXACT = "frame.exact."
 frame.
 """
 
-POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
+POSITIVE = ("state_scale", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
 
 

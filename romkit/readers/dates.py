@@ -9,7 +9,7 @@ import pandas as pd
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 
-NUMERALS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?")
+YEAR_LAST = re.compile(r"\s*([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?\s*")
 """A date whose year follows the day and the month, in either order, and a time of day."""
 
 CLOCK = r"\s*[0-9]+:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*"
@@ -18,6 +18,7 @@ CLOCK = r"\s*[0-9]+:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*"
 DAY = 86400.0
 
 DIGITS = ("%Y%m%d", "%d%m%Y")
+
 FEWEST_DIGITS = 10**6
 """Least number with the digits of a date, 01012025 say."""
 
@@ -29,10 +30,9 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     """Return numbers, durations, or dates without a zone, which are those of UTC; NaN and NaT where
     cells are empty.
 
-    Dates have the order year, month, day of ISO 8601, or the order day, month, year. The column
-    decides on the order: one day beyond the 12th shows that it comes first. Days and months are
-    never taken for each other: a column that reads well in both ways is refused, and one whose
-    months come first, too.
+    Dates have the order year, month, day of ISO 8601, or the order day, month, year, which a day
+    beyond the 12th shows. Days and months are never taken for each other: a column that reads well
+    in both ways is refused, and one whose months come first, too.
 
     Args:
         column: numbers or dates as text, or dates of the standard library.
@@ -52,21 +52,52 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     year_first = _dates(column)
     if year_first[has_text].notna().all():
         return year_first
-    day_first, month_first = _read_both_ways(column)
+    return _year_last(column, year_first, name)
+
+
+def _year_last(column: pd.Series, year_first: pd.Series, name: str) -> pd.Series:
+    """Return dates whose years come last.
+
+    Args:
+        column: of text.
+        year_first: dates of the cells that are written otherwise.
+        name: of the column, for messages.
+
+    Raises:
+        InputError: days that may be months, months first, or text that is no date.
+    """
+    has_text = column.notna()
+    day_first = _dates(_with_year_first(column, day=1))
+    month_first = _dates(_with_year_first(column, day=3))
     is_day_first = day_first[has_text].notna().all()
     is_month_first = month_first[has_text].notna().all()
-    if is_day_first and is_month_first:
-        _check_order(column, day_first, month_first, name)
-    if is_day_first:
+    # 05/05/2025 is the same day in both ways
+    differs = has_text & (day_first != month_first)
+    if is_day_first and not (is_month_first and differs.any()):
         return day_first
+    if is_day_first:
+        cells = column[differs]
+        _refuse(
+            cells,
+            "days that differ from months",
+            "and no day beyond the 12th",
+            name,
+            "dayfirst=True",
+        )
     if is_month_first:
-        _refuse_month_first(column[has_text & day_first.isna()], name)
-    is_unread = has_text & year_first.isna()
-    is_no_date = is_unread & day_first.isna()
-    # without a cell that is no date, cells of both orders stand in one column
-    if is_no_date.any():
-        is_unread = is_no_date
-    _refuse_text(column[is_unread], name)
+        cells = column[has_text & day_first.isna()]
+        _refuse(
+            cells, "dates with the day or the year first", "month first", name, "dayfirst=False"
+        )
+    unread = column[has_text & year_first.isna() & day_first.isna()]
+    if unread.empty:  # cells of both orders
+        unread = column[has_text & year_first.isna()]
+    is_number = pd.to_numeric(unread, errors="coerce").notna()
+    if not is_number.all():
+        unread = unread[~is_number]
+    _refuse(
+        unread, "numbers or dates, written alike in all rows", "text", name, "format='%d.%m.%Y'"
+    )
 
 
 def _durations(column: pd.Series, name: str) -> pd.Series:
@@ -121,70 +152,26 @@ def _dates(texts: pd.Series) -> pd.Series:
     return dates.dt.tz_localize(None)
 
 
-def _read_both_ways(column: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """Dates of a column whose years come last, read day first and month first; NaT where a cell
-    has no such date.
+def _with_year_first(column: pd.Series, day: int) -> pd.Series:
+    """Write dates whose years come last in the order of ISO 8601; None of other cells.
 
-    Cells that are punctuated otherwise than those above them were written by someone else, who may
-    have had the other order: they are NaT.
+    Cells that are punctuated otherwise than the first were written by someone else, who may have had
+    the other order.
+
+    Args:
+        column: of text.
+        day: place of the day, 1 or 3, among the numbers and the mark between them.
     """
-    day_first = pd.Series(None, index=range(len(column)), dtype=object)
-    month_first = day_first.copy()
-    punctuation = None
-    for row, cell in enumerate(column):
-        match = NUMERALS.fullmatch(str(cell).strip())
-        if match is None:
+    matches = [YEAR_LAST.fullmatch(str(cell)) for cell in column]
+    marks = [match[2] for match in matches if match]
+    texts: list[str | None] = []
+    for match in matches:
+        if match is None or match[2] != marks[0]:
+            texts.append(None)
             continue
-        left, mark, right, year, clock = match.groups(default="")
-        if punctuation is None:
-            punctuation = mark
-        if mark != punctuation:
-            continue
-        day_first[row] = f"{year}-{right:0>2}-{left:0>2}{clock}"
-        month_first[row] = f"{year}-{left:0>2}-{right:0>2}{clock}"
-    # rows are counted above, as labels of a table that was put together occur twice
-    day_first.index = column.index
-    month_first.index = column.index
-    return _dates(day_first), _dates(month_first)
-
-
-def _check_order(
-    column: pd.Series, day_first: pd.Series, month_first: pd.Series, name: str
-) -> None:
-    """Raise where dates depend on the order in which they are read: 05/05/2025 does not."""
-    is_ambiguous = column.notna() & (day_first != month_first)
-    if not is_ambiguous.any():
-        return
-    raise InputError(
-        "time",
-        expected="days that differ from months",
-        got=f"{_first(column[is_ambiguous])}, and no day beyond the 12th",
-        fix=f"write the year first, or say which it is: {_parsed(name, 'dayfirst=True')}",
-    )
-
-
-def _refuse_month_first(cells: pd.Series, name: str) -> NoReturn:
-    """Raise InputError: months come first."""
-    raise InputError(
-        "time",
-        expected="dates with the day or the year first",
-        got=f"{_first(cells)}, month first",
-        fix=f"write the year first, or say which it is: {_parsed(name, 'dayfirst=False')}",
-    )
-
-
-def _refuse_text(cells: pd.Series, name: str) -> NoReturn:
-    """Raise InputError: cells are neither numbers nor dates."""
-    is_number = pd.to_numeric(cells, errors="coerce").notna()
-    if not is_number.all():
-        cells = cells[~is_number]
-    parsed = _parsed(name, "format='%d.%m.%Y'")
-    raise InputError(
-        "time",
-        expected="numbers or dates, written alike in all rows",
-        got=f"text, {_first(cells)}",
-        fix=f"say how it is written: {parsed}, or pandas.read_csv(..., date_format=...)",
-    )
+        month = match[4 - day]
+        texts.append(f"{match[4]}-{month:0>2}-{match[day]:0>2}{match[5] or ''}".strip())
+    return pd.Series(texts, index=column.index, dtype=object)
 
 
 def _first(cells: pd.Series) -> str:
@@ -192,5 +179,12 @@ def _first(cells: pd.Series) -> str:
     return repr(text[:30])
 
 
-def _parsed(name: str, option: str) -> str:
-    return f"table[{name!r}] = pandas.to_datetime(table[{name!r}], {option})"
+def _refuse(cells: pd.Series, expected: str, kind: str, name: str, option: str) -> NoReturn:
+    """Raise InputError with the first of the cells, and the call that reads them."""
+    parsed = f"table[{name!r}] = pandas.to_datetime(table[{name!r}], {option})"
+    raise InputError(
+        "time",
+        expected=expected,
+        got=f"{_first(cells)}, {kind}",
+        fix=f"write the year first, or say how it is written: {parsed}",
+    )

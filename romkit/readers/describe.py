@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -12,7 +11,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.equal_runs import warn_of_equal_runs
@@ -23,7 +22,7 @@ from romkit.data.schema import DIMS, MIXED, check_states
 from romkit.data.summary import summary
 from romkit.readers.dates import digits_of_dates
 from romkit.readers.described_context import with_context
-from romkit.readers.names import columns_of_runs
+from romkit.readers.names import Guess, columns_of_runs
 from romkit.readers.numbers import decoded
 from romkit.readers.roles import (
     LEAD,
@@ -111,24 +110,26 @@ def describe(
         trajectory=trajectory,
         time=time,
     )
-    source, declared, notes = _dataset(data, declared)
+    guesses: list[Guess] = []
+    source, declared = _dataset(data, declared, guesses)
     declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
-    source, unpacked = decoded(source)
-    source = _with_numbers_of_switches(source, declared.control)
-    aligned, roles = roles_of(source, declared)
+    source = _with_numbers_of_switches(decoded(source, guesses), declared.control)
+    aligned, roles = roles_of(source, declared, guesses)
     described = _in_schema(aligned, roles)
-    described, names, guesses = with_context(described, aligned, roles)
+    described, names = with_context(described, aligned, roles, guesses)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
-    doubts = _doubtful_times(described)
-    notes = [*notes, *unpacked, *roles.notes, *guesses, *doubts]
+    form = digits_of_dates(described["time"].values)
+    if form is not None:
+        how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
+        guesses.append(Guess("time", roles.time, f"numbers with the digits of dates; {how}"))
     # who names the states knows what is left out
     if roles.left_out and declared.state is None:
         words = [f"{name} ({text})" for name, text in roles.left_out.items()]
-        notes.append(f"left out: {', '.join(words)}")
-    for note in notes:
-        warn(note, DataWarning)
+        warn(f"left out: {', '.join(words)}", DataWarning)
+    for guess in guesses:
+        warn(str(guess), DataWarning)
     warn_of_extremes(described)
     warn_of_equal_runs(described)
     print(summary(described))
@@ -144,39 +145,25 @@ def _with_numbers_of_switches(data: xr.Dataset, inputs: Sequence[str]) -> xr.Dat
     return data.assign(switches)
 
 
-def _doubtful_times(described: xr.Dataset) -> list[str]:
-    """Return a warning where numbers that are taken for times are the digits of dates."""
-    times = described["time"].values
-    form = digits_of_dates(times)
-    if form is None:
-        return []
-    how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
-    return [f"times like {times[0]:08.0f} are taken for numbers; {how}"]
-
-
 def _names(names: Sequence[str] | None) -> Names | None:
     return None if names is None else tuple(names)
 
 
 def _dataset(
-    data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared
-) -> tuple[xr.Dataset, Declared, list[str]]:
-    """Return the data as a dataset, roles that are known by now, and sentences for warnings."""
+    data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared, guesses: list[Guess]
+) -> tuple[xr.Dataset, Declared]:
+    """Return the data as a dataset, and roles that are known by now."""
     if isinstance(data, xr.DataArray):
-        return data.to_dataset(name="state" if data.name is None else str(data.name)), declared, []
+        return data.to_dataset(name="state" if data.name is None else str(data.name)), declared
     if isinstance(data, xr.Dataset):
-        return data, declared, []
+        return data, declared
     declared = declared.in_full([*data.columns, *data.index.names])
-    context = declared.context
-    if context is None:
-        context = ()
     run = declared.trajectory
-    source, time, notes = of_table(data, context, run, declared.time)
+    source, time = of_table(data, declared.context or (), run, declared.time, guesses)
     if run not in source.dims:
         # a column `run id` is none of the usual names of dimensions
-        columns = columns_of_runs(map(str, source.dims))
-        run = columns[0] if columns else None
-    return source, replace(declared, time=time, trajectory=run), notes
+        run = next(iter(columns_of_runs(map(str, source.dims))), None)
+    return source, replace(declared, time=time, trajectory=run)
 
 
 def _ignored(
@@ -222,7 +209,10 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     coords, about = _labels(data, layout)
     variables: dict[str, tuple[Any, ...]] = {"state": (DIMS, layout.gather(data, LEAD), about)}
     for rate, names in roles.rates.items():
-        variables[rate] = (DIMS, _gathered_like(data, layout, names, rate))
+        of_rate = Layout.of(data, names, LEAD).variables
+        if [v.shape for v in of_rate] != [v.shape for v in layout.variables]:
+            refuse_unlike(roles.states, names, rate)
+        variables[rate] = (DIMS, _gathered_like(data, layout, names))
     if roles.controls:
         coords["input"], variables["control"] = _inputs(data, roles.controls)
         units = Layout.of(data, roles.controls, LEAD).units
@@ -254,19 +244,8 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]
     return coords, about
 
 
-def _gathered_like(
-    data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str
-) -> Array | da.Array:
-    """Return rates (trajectories, times, n) in the order of the components of the states.
-
-    Raises:
-        InputError: variables of other sizes.
-    """
-    of_rates = Layout.of(data, names, LEAD).variables
-    shapes = [variable.shape for variable in layout.variables]
-    if [variable.shape for variable in of_rates] != shapes:
-        states = [variable.name for variable in layout.variables]
-        refuse_unlike(states, names, rate)
+def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str]) -> Array | Chunked:
+    """Return rates (trajectories, times, n) in the order of the components of the states."""
     like = []
     for variable, name in zip(layout.variables, names, strict=True):
         # the unit of a rate is not that of the state

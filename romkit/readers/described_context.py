@@ -1,34 +1,29 @@
 """Context of data of others: coordinates, variables and attributes that are parameters of runs."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.core.types import Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
-from romkit.readers.names import columns_of_runs
-from romkit.readers.roles import (
-    LEAD,
-    Roles,
-)
+from romkit.readers.names import Guess, columns_of_runs
+from romkit.readers.roles import LEAD, Roles
 
 ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
 """Dimensions of what belongs to runs."""
 
 
 def with_context(
-    described: xr.Dataset, data: xr.Dataset, roles: Roles
-) -> tuple[xr.Dataset, Names, list[str]]:
-    """Return the dataset with coordinates along trajectories, names of its context, and warnings.
+    described: xr.Dataset, data: xr.Dataset, roles: Roles, guesses: list[Guess]
+) -> tuple[xr.Dataset, Names]:
+    """Return the dataset with coordinates along trajectories, and the names of its context.
 
     Those of the context are declared, in its order; others are labels.
     """
     columns = {}
-    for name, coord in data.coords.items():
-        if coord.dims in ALONG_RUNS and name != "trajectory":
-            columns[str(name)] = coord
+    for key, coord in data.coords.items():
+        if coord.dims in ALONG_RUNS and key != "trajectory":
+            columns[str(key)] = coord
     for name in roles.context or ():
         columns.pop(name, None)  # those of the context stand behind the labels, in its order
         columns[name] = _parameter(data, name)
@@ -36,23 +31,62 @@ def with_context(
     for name, column in columns.items():
         coords[name] = column.transpose(*LEAD, missing_dims="ignore").variable
     described = described.assign_coords(coords)
-    if roles.context is None:
-        names, notes = _guessed_context(described)
-    else:
-        names = roles.context
-        notes = _constants_in_words(described, names)
+    names = _varying(described, roles.context, guesses)
     for name in coords:
         described[name].attrs[ROLE] = "context" if name in names else "label"
-    return _with_equal_parameters(described, names), names, notes
+    return _with_equal_parameters(described, names), names
 
 
-def _with_equal_parameters(described: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+def _with_equal_parameters(described: xr.Dataset, names: Names) -> xr.Dataset:
     """Return the dataset whose parameters that differ by rounding alone are equal."""
     for name in names:
         column = described[name]
         if column.dims == LEAD[:1] and column.dtype.kind == "f":
             described[name] = column.copy(data=without_rounding(column.values))
     return described
+
+
+def _varying(described: xr.Dataset, declared: Names | None, guesses: list[Guess]) -> Names:
+    """Return the declared context; else the coordinates of numbers along the trajectories that vary.
+
+    Raises:
+        InputError: a declared context of one value in several runs.
+    """
+    names = _candidates(described) if declared is None else declared
+    number = described.sizes["trajectory"]
+    if number == 1:
+        return names
+    constant, varying = _parted(described, names)
+    text = ", ".join(constant)
+    if declared and not varying:
+        raise InputError(
+            "context",
+            expected=f"several values of {text}",
+            got=f"one in all {number} runs",
+            fix="leave it out, or give the value of each run",
+        )
+    if constant:
+        why = "one value in all runs, of which models learn nothing"
+        guesses.append(Guess("context", text, why))
+    if declared is not None:
+        return declared
+    if varying and not is_declared(described):
+        why = f"varies along the runs; name it, context={list(varying)}, or none, context=[]"
+        guesses.append(Guess("context", ", ".join(varying), why))
+    return varying
+
+
+def _parted(described: xr.Dataset, names: Names) -> tuple[list[str], Names]:
+    """Return names of the coordinates of one value, and of those that vary."""
+    constant = [name for name in names if _is_constant(described[name])]
+    return constant, tuple(name for name in names if name not in constant)
+
+
+def _candidates(described: xr.Dataset) -> Names:
+    """Return coordinates along trajectories; the number of a run is no parameter."""
+    known = context_names(described)
+    numbers_of_runs = columns_of_runs(known)
+    return tuple(name for name in known if name not in numbers_of_runs)
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -102,29 +136,6 @@ def _of_runs(value: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(filled[:, 0], dims="trajectory", attrs=value.attrs)
 
 
-def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[str]:
-    """Warnings of parameters that have one value in several runs, while others vary.
-
-    Raises:
-        InputError: none varies.
-    """
-    number = described.sizes["trajectory"]
-    if number == 1:
-        return []
-    constant = [name for name in declared if _is_constant(described[name])]
-    if not constant:
-        return []
-    names = ", ".join(constant)
-    if len(constant) == len(declared):
-        raise InputError(
-            "context",
-            expected=f"several values of {names}",
-            got=f"one in all {number} runs",
-            fix="leave it out, or give the value of each run",
-        )
-    return [f"{names}: one value in all runs; models know nothing of another"]
-
-
 def _number(attribute: object) -> xr.DataArray:
     """Return an attribute as a number, also one that was written as text."""
     if not isinstance(attribute, str):
@@ -139,22 +150,3 @@ def _is_constant(values: xr.DataArray) -> bool:
     numbers = np.asarray(values.values, dtype=np.float64)
     known = numbers[np.isfinite(numbers)]
     return len(np.unique(known)) == 1
-
-
-def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
-    """Return coordinates of numbers along the trajectories that vary, and sentences for warnings."""
-    # the number of a run is no parameter, though it is a number along the runs
-    names = context_names(described)
-    numbers_of_runs = columns_of_runs(names)
-    candidates = [name for name in names if name not in numbers_of_runs]
-    if described.sizes["trajectory"] == 1:
-        return tuple(candidates), []
-    constant = [name for name in candidates if _is_constant(described[name])]
-    varying = [name for name in candidates if name not in constant]
-    guesses = []
-    if varying and not is_declared(described):
-        how = f"name it, context={varying}, or none, context=[]"
-        guesses.append(f"the context is taken to be {', '.join(varying)}; {how}")
-    if constant:
-        guesses.append(f"{', '.join(constant)}: one value in all runs, so no context")
-    return tuple(varying), guesses

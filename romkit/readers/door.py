@@ -128,15 +128,10 @@ def read_all(paths: Sequence[Path]) -> list[xr.Dataset] | list[pd.DataFrame]:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     tables = [source for source in sources if isinstance(source, pd.DataFrame)]
     datasets = [source for source in sources if isinstance(source, xr.Dataset)]
-    if tables and datasets:
-        other = next(
-            path
-            for path, source in zip(paths, sources, strict=True)
-            if type(source) is not type(sources[0])
-        )
-        raise FileError(
-            other, problem=f"is of another kind than {paths[0]}", fix="give tables alone, or none"
-        )
+    for path, source in zip(paths, sources, strict=True):
+        if type(source) is not type(sources[0]):
+            problem = f"is of another kind than {paths[0]}"
+            raise FileError(path, problem=problem, fix="give tables alone, or none")
     return tables or datasets
 
 

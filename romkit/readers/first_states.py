@@ -6,8 +6,7 @@ import xarray as xr
 from romkit.data.layout import Layout
 from romkit.readers.groups import RUN
 from romkit.readers.names import columns_of_runs
-from romkit.readers.places import NUMBER_OF_PLACE
-from romkit.readers.tables import time_among_columns
+from romkit.readers.tables import NUMBER_OF_PLACE, time_among_columns
 
 
 def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
@@ -28,8 +27,7 @@ def with_time(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with a time, which is zero where it had none; then each row is a run, but for
     places in the index.
     """
-    time, _ = time_among_columns(table)
-    if time is not None:
+    if time_among_columns(table, []) is not None:
         return table
     has_places = table.index.names != [None]
     has_runs = bool(columns_of_runs(map(str, table.columns)))

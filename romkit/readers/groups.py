@@ -1,5 +1,6 @@
 """Groups of an HDF5 file or of a zarr store, each of which holds a run."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,26 +41,31 @@ def joined_groups(
     Raises:
         FileError: a group cannot be read.
     """
-    inner = sorted(group for group, has_data in groups.items() if has_data and group != ROOT)
-    if len(inner) < 2 or len({group.rpartition("/")[0] for group in inner}) > 1:
+    inner = _beside(groups)
+    if len(inner) < 2:
         return None
+    names = [group.rpartition("/")[2] for group in inner]
+    places = [f"{path}, group {group}" for group in inner]
     try:
-        runs = {group: _read(path, group, settings) for group in inner}
+        runs = [_read(path, group, settings) for group in inner]
         shared = _read(path, ROOT, settings)
     except Exception as error:  # readers raise nearly anything on files of others
         raise FileError(
             path, problem=f"has groups that cannot be read ({reason(error)})", fix=RESTORE
         ) from error
-    if not _are_runs(list(runs.values()), shared):
+    if not _are_runs(runs, shared):
         return None
-    names = [group.rpartition("/")[2] for group in runs]
-    places = [f"{path}, group {group}" for group in runs]
-    sources = [
-        _completed(place, run, shared) for place, run in zip(places, runs.values(), strict=True)
-    ]
+    sources = list(map(_completed, places, runs, itertools.repeat(shared)))
     check_units(places, sources)
     warn(f"{path}: groups are runs: {listed(names)}", DataWarning)
     return combined(places, sources, RUN).assign_coords({RUN: names})
+
+
+def _beside(groups: Mapping[str, bool]) -> list[str]:
+    """Return the groups with numbers, none where they do not lie beside each other."""
+    inner = sorted(group for group, has_data in groups.items() if has_data and group != ROOT)
+    folders = {group.rpartition("/")[0] for group in inner}
+    return inner if len(folders) == 1 else []
 
 
 def _read(path: Path, group: str, settings: Mapping[str, Any]) -> xr.Dataset:

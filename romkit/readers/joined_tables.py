@@ -1,18 +1,17 @@
-"""Tables of several files below each other."""
+"""Tables of several files below each other, and tables of the parameters of their runs."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from romkit.core.display import listed
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.data.names import TIMES, split_unit
 from romkit.data.units import is_unit
 from romkit.readers.names import columns_of_runs
-from romkit.readers.parameters import with_parameters_of_runs
-from romkit.readers.snapshot_files import tables_of_runs, time_in_braces
+from romkit.readers.snapshot_files import tables_with_runs, time_in_braces
 
 
 def joined_tables(
@@ -23,7 +22,7 @@ def joined_tables(
     """Join tables of several runs; without numbers of runs of their own, each is a run.
 
     Args:
-        paths: their files.
+        paths: their files. One that has a row for each run holds parameters of the runs.
         tables: of these.
         parameters: columns of one value in each file, by name; where one is a time, files are
             snapshots of runs.
@@ -31,43 +30,30 @@ def joined_tables(
     Raises:
         FileError: one that has a parameter with other values, or units that differ.
     """
+    units = _common_units(paths, tables)
     if len(tables) > 1 and not parameters:
-        samples, notes = with_parameters_of_runs(
-            paths[0], dict(zip(map(str, paths), tables, strict=True))
-        )
-        paths, tables = [Path(name) for name in samples], list(samples.values())
-        for note in notes:
-            warn(note, DataWarning)
+        paths, tables = _with_parameters_of_runs(paths, tables)
     for name, values in parameters.items():
         tables = [
             _with_parameter(table, path, name, value)
             for table, path, value in zip(tables, paths, values, strict=True)
         ]
     if time_in_braces(parameters):
-        runs = list(tables_of_runs(paths, tables, parameters))
-        paths, tables = [path for path, _ in runs], [table for _, table in runs]
-    if len(tables) == 1:
-        return tables[0]
-    units = _common_units(paths, tables)
-    joined = pd.concat(_with_own_runs(tables, paths), ignore_index=True)
+        tables = tables_with_runs(paths, tables, parameters)
+    elif len(tables) > 1:
+        tables = _with_own_runs(tables, paths)
+    joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
     joined.attrs = {"units": units}
     return joined
 
 
-def _with_own_runs(
-    tables: Sequence[pd.DataFrame], paths: Sequence[str | Path]
-) -> list[pd.DataFrame]:
-    """Return tables with a column of runs, each of which is in one table.
+def _with_own_runs(tables: Sequence[pd.DataFrame], paths: Sequence[Path]) -> Sequence[pd.DataFrame]:
+    """Return tables with a column of runs, each of which is in one table, or goes on in another.
 
     Raises:
         FileError: a table that does not name its runs as the first one does.
     """
-    names = []
-    for table in tables:
-        columns = columns_of_runs(map(str, table.columns))
-        names.append(columns[0] if columns else "")
-    if set(names) == {""}:
-        return [table.assign(run=k) for k, table in enumerate(tables)]
+    names = [_column_of_runs(table) for table in tables]
     name = names[0]
     for path, other in zip(paths, names, strict=True):
         if other != name:
@@ -76,10 +62,10 @@ def _with_own_runs(
                 problem=f"has runs called {other or 'nothing'}, {paths[0]} has {name or 'none'}",
                 fix="name the column of runs alike in all files, or drop it",
             )
-    numbers = [set(table[name]) for table in tables]
-    are_distinct = len(set().union(*numbers)) == sum(map(len, numbers))
-    if are_distinct or _continue(tables, name):
-        return [*tables]
+    if not name:
+        return [table.assign(run=k) for k, table in enumerate(tables)]
+    if _are_apart(tables, name):
+        return tables
     # each file counts its runs anew: run 0 of one is not run 0 of another
     renumbered, count = [], 0
     for table in tables:
@@ -90,30 +76,28 @@ def _with_own_runs(
     return renumbered
 
 
-def _continue(tables: Sequence[pd.DataFrame], run: str) -> bool:
-    """Tell whether runs go on from one file to another, each behind the end of the one before."""
-    spans: dict[object, list[tuple[float, float]]] = {}
+def _are_apart(tables: Sequence[pd.DataFrame], run: str) -> bool:
+    """Tell whether each run is in one table, or goes on in another behind its end."""
+    time = next((name for name in TIMES if name in tables[0].columns), None)
+    spans = []
     for table in tables:
-        time = next((name for name in TIMES if name in table.columns), None)
-        if time is None:
-            return False
-        times = pd.to_numeric(table[time], errors="coerce").groupby(table[run])
-        for number, least, largest in zip(times.groups, times.min(), times.max(), strict=True):
-            spans.setdefault(number, []).append((least, largest))
-    for spans_of_run in spans.values():
-        ordered = sorted(spans_of_run)
-        for (_, end), (start, _) in itertools.pairwise(ordered):
-            if not end < start:  # NaN included, of dates as text
-                return False
-    return True
+        times = pd.Series(np.nan, index=table.index)
+        if time in table.columns:
+            times = pd.to_numeric(table[time], errors="coerce")
+        spans.append(times.groupby(table[run]).agg(["min", "max"]))
+    of_runs = pd.concat(spans).sort_values("min")
+    repeated = of_runs[of_runs.index.duplicated(keep=False)]
+    ends = repeated.groupby(level=0)["max"].shift()
+    is_first = ~repeated.sort_values("min").index.duplicated()
+    # NaN, as of dates in text, is behind nothing
+    return bool(((ends < repeated["min"]) | is_first).all() and repeated.notna().all(axis=None))
 
 
-def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: float) -> pd.DataFrame:
+def _with_parameter(table: pd.DataFrame, path: Path, name: str, value: float) -> pd.DataFrame:
     """Return the table with a column of one value."""
     if name in table.columns:
         numbers = pd.to_numeric(table[name], errors="coerce")
-        # a row of units below the names is none of the values
-        if not np.isclose(numbers[numbers.notna()], value).all() or numbers.isna().all():
+        if not np.isclose(numbers, value).all():
             raise FileError(
                 path,
                 problem=f"has a column {name} of other values than {value:g} in its name",
@@ -122,30 +106,77 @@ def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: flo
     return table.assign(**{name: value})
 
 
-def _of_other_unit(path: str | Path, name: str, unit: str, first: str) -> FileError:
-    """Describe a column that has another unit than in the files before."""
-    return FileError(
-        path,
-        problem=f"has {name} in {unit}, others in {first}",
-        fix="convert it, or name its unit alike",
-    )
-
-
-def _common_units(paths: Sequence[str | Path], tables: Sequence[pd.DataFrame]) -> dict[str, str]:
+def _common_units(paths: Sequence[Path], tables: Sequence[pd.DataFrame]) -> dict[str, str]:
     """Return units by column, which are those of all tables.
 
     Raises:
         FileError: a column has another unit than in the first table.
     """
-    common: dict[str, str] = {}
+    of_columns: dict[str, str] = {}
+    in_names: dict[str, str] = {}
     for path, table in zip(paths, tables, strict=True):
-        for name, unit in table.attrs.get("units", {}).items():
-            if common.setdefault(name, unit) != unit:
-                raise _of_other_unit(path, name, unit, common[name])
-    units_of_names: dict[str, str] = {}
+        named = dict(split_unit(str(column)) for column in table.columns)
+        known = {bare: unit for bare, unit in named.items() if is_unit(unit)}
+        for units, common in ((table.attrs.get("units", {}), of_columns), (known, in_names)):
+            for name, unit in units.items():
+                if common.setdefault(name, unit) != unit:
+                    raise FileError(
+                        path,
+                        problem=f"has {name} in {unit}, others in {common[name]}",
+                        fix="convert it, or name its unit alike",
+                    )
+    return of_columns
+
+
+def _column_of_runs(table: pd.DataFrame) -> str:
+    """Return the first column that tells runs apart, "" where there is none."""
+    columns = columns_of_runs(map(str, table.columns))
+    return columns[0] if columns else ""
+
+
+def _has_a_row_for_each_run(table: pd.DataFrame) -> bool:
+    run = _column_of_runs(table)
+    # a single row may be the only sample of a run
+    return bool(run) and len(table) > 1 and table[run].is_unique
+
+
+def _with_parameters_of_runs(
+    paths: Sequence[Path], tables: Sequence[pd.DataFrame]
+) -> tuple[list[Path], list[pd.DataFrame]]:
+    """Return files of samples, and their tables with the columns of those that have a row for each
+    run.
+
+    Raises:
+        FileError: a run has no row, or its parameters are no table of the same runs.
+    """
+    samples: dict[Path, pd.DataFrame] = {}
+    of_runs: dict[Path, pd.DataFrame] = {}
     for path, table in zip(paths, tables, strict=True):
-        for column in map(str, table.columns):
-            bare, unit = split_unit(column)
-            if is_unit(unit) and units_of_names.setdefault(bare, unit) != unit:
-                raise _of_other_unit(path, bare, unit, units_of_names[bare])
-    return common
+        (of_runs if _has_a_row_for_each_run(table) else samples)[path] = table
+    if not samples or not all(map(_column_of_runs, samples.values())):
+        return list(paths), list(tables)
+    for path, parameters in of_runs.items():
+        run = _column_of_runs(parameters)
+        for place, table in samples.items():
+            samples[place] = _joined(place, table, parameters, run)
+        columns = listed(parameters.columns.drop(run))
+        warn(f"{columns} of each {run} are those in {path}", DataWarning)
+    return list(samples), list(samples.values())
+
+
+def _joined(path: Path, table: pd.DataFrame, parameters: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return samples with the parameters of their runs."""
+    problem, fix = "", "name the column of runs alike in both tables"
+    clashing = sorted((set(table.columns) & set(parameters.columns)) - {run})
+    if run not in table:
+        problem = f"has runs called {_column_of_runs(table)}, and parameters of each {run}"
+    elif clashing:
+        problem = f"has {', '.join(clashing)} in two tables"
+        fix = "drop it from one of them"
+    elif not table[run].isin(parameters[run]).all():
+        missing = table[run][~table[run].isin(parameters[run])]
+        problem = f"has no parameters of {run} {missing.iloc[0]}"
+        fix = "add its row, or drop its samples"
+    if problem:
+        raise FileError(path, problem=problem, fix=fix)
+    return table.merge(parameters, on=run, how="left")

@@ -15,7 +15,6 @@ from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import RESERVED
 from romkit.data.units import without_origin
-from romkit.readers.one_grid import on_one_grid
 
 PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
     f"{what}_{when}"
@@ -23,6 +22,9 @@ PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
     for when in ("created", "modified", "issued", "date", "time")
 }
 """Attributes that say where a file comes from, in small letters; these may differ."""
+
+PLACES = ("x", "y", "z", "lat", "lon")
+"""Coordinates that say where the points of a mesh are, along a dimension without numbers."""
 
 MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes its result"
 
@@ -32,21 +34,23 @@ def combined(
 ) -> xr.Dataset:
     """Return data of files or groups on one grid and clock, joined along a dimension."""
     differing = _differing_attributes(sources)
-    sources = _with_attributes_as_coordinates(sources, differing, along)
-    if along is not None:
-        sources = on_one_grid(paths, sources, along)
-        sources = _on_one_clock(sources, along)
+    if differing and along is None:
+        names = ", ".join(differing)
+        fix = "name the dimension, along='run' say, along which they become coordinates"
+        warn(f"attributes differ between files and are left out: {names}; {fix}", DataWarning)
+    elif along is not None:
+        sources = _with_attributes(sources, differing, along)
+        sources = _on_one_clock(on_one_grid(paths, sources, along), along)
     try:
         data = _joined(sources, along)
-        is_new = along is not None and all(along not in source.dims for source in sources)
-        if is_new:
+        if along is not None and along not in sources[0].dims:
             # here, since a number that one file lacks has no conflict with that of the others
             data = data.assign_coords({name: (along, column) for name, column in differing.items()})
         coords = {name: coord.compute() for name, coord in data.coords.items()}
     except Exception as error:  # readers raise nearly anything on files of others
-        raise FileError(
-            _names(paths), problem=f"cannot be joined ({reason(error)})", fix=MORE_WAYS
-        ) from error
+        names = f"{paths[0]} ... {paths[-1]}" if len(paths) > 1 else str(paths[0])
+        problem = f"cannot be joined ({reason(error)})"
+        raise FileError(names, problem=problem, fix=MORE_WAYS) from error
     return data.assign_coords(coords)
 
 
@@ -65,26 +69,17 @@ def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
     )
 
 
-def _names(paths: Sequence[Path | str]) -> str:
-    if len(paths) == 1:
-        return str(paths[0])
-    return f"{paths[0]} ... {paths[-1]}"
-
-
 def check_units(paths: Sequence[Path | str], sources: Sequence[xr.Dataset]) -> None:
     """Raise where a variable has other units than in the first file."""
-    known: dict[str, str] = {}
+    known: dict[Hashable, str] = {}
     for path, source in zip(paths, sources, strict=True):
         for name, variable in source.variables.items():
             # files of a simulation may count from dates of their own
             unit = without_origin(unit_of(variable))
-            wanted = known.setdefault(str(name), unit)
-            if unit != wanted:
-                own = unit or "no unit"
-                first = wanted or "none"
+            if known.setdefault(name, unit) != unit:
                 raise FileError(
                     path,
-                    problem=f"has {name} in {own}, {paths[0]} in {first}",
+                    problem=f"has {name} in {unit or 'no unit'}, {paths[0]} in {known[name] or 'none'}",
                     fix="convert it, or name its unit alike",
                 )
 
@@ -101,7 +96,6 @@ def with_parameter(
     Raises:
         FileError: a file has another value of that name, or it is reserved.
     """
-    labelled = []
     for path, source, value in zip(paths, sources, values, strict=True):
         known = source.variables.get(name, source.attrs.get(name))
         if name in RESERVED or name in source.dims or not _agrees(known, value):
@@ -110,13 +104,10 @@ def with_parameter(
                 problem=f"has a {name} of its own, which is not {value:g} as in its name",
                 fix="give another name in braces",
             )
-        coordinate: object = value
-        if along in source.dims:
-            coordinate = (along, np.full(source.sizes[along], value))
-        plain = source.drop_vars(name, errors="ignore").drop_attrs(deep=False)
-        about = {key: text for key, text in source.attrs.items() if key != name}
-        labelled.append(plain.assign_coords({name: coordinate}).assign_attrs(about))
-    return labelled
+    return [
+        labelled(source.drop_vars(name, errors="ignore"), {name: value}, along)
+        for source, value in zip(sources, values, strict=True)
+    ]
 
 
 def _agrees(known: object, value: float) -> bool:
@@ -133,44 +124,35 @@ def _agrees(known: object, value: float) -> bool:
     return bool(np.isclose(numbers, value).all())
 
 
-def _with_attributes_as_coordinates(
-    sources: Sequence[xr.Dataset], differing: Mapping[str, Array], along: str | None
+def labelled(source: xr.Dataset, labels: Mapping[str, Any], along: str | None) -> xr.Dataset:
+    """Return a file with coordinates in place of its attributes of these names, along a dimension
+    where it has that.
+    """
+    coords = dict(labels)
+    if along in source.dims:
+        size = source.sizes[along]
+        coords = {name: (along, np.full(size, value)) for name, value in labels.items()}
+    about = {key: value for key, value in source.attrs.items() if key not in labels}
+    return source.drop_attrs(deep=False).assign_attrs(about).assign_coords(coords)
+
+
+def _with_attributes(
+    sources: Sequence[xr.Dataset], differing: Mapping[str, Array], along: str
 ) -> list[xr.Dataset]:
-    """Return files with a coordinate for each attribute in which they differ: a parameter, perhaps."""
-    if not differing:
-        return list(sources)
-    if along is None:
-        names = ", ".join(differing)
-        fix = "name the dimension, along='run' say, along which they become coordinates"
-        warn(f"attributes differ between files and are left out: {names}; {fix}", DataWarning)
-        return list(sources)
-    labelled = []
-    for k, source in enumerate(sources):
-        coords = {}
-        for name, values in differing.items():
-            value = values[k]
-            if along in source.dims:
-                value = (along, np.full(source.sizes[along], value))
-            coords[name] = value
-        about = {key: value for key, value in source.attrs.items() if key not in differing}
-        common = source.drop_attrs(deep=False).assign_attrs(about)
-        labelled.append(common.assign_coords(coords))
-    return labelled
+    """Return files with coordinates in place of the attributes in which they differ."""
+    values = [{name: column[k] for name, column in differing.items()} for k in range(len(sources))]
+    return [labelled(source, own, along) for source, own in zip(sources, values, strict=True)]
 
 
 def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
     """Return values, by file, of the attributes that differ between files, numbers where they are."""
-    taken: set[Hashable] = set(RESERVED)
-    names: dict[object, None] = {}
-    for source in sources:
-        taken.update(source.variables)
-        names.update(dict.fromkeys(source.attrs))
+    taken: set[Hashable] = set(RESERVED).union(*(source.variables for source in sources))
+    names = dict.fromkeys(name for source in sources for name in source.attrs)
     differing = {}
     for name in names:
-        if name in taken or str(name).lower() in PROVENANCE:
-            continue
         values = [source.attrs.get(name) for source in sources]
-        if any(value != values[0] for value in values):
+        is_kept = name not in taken and str(name).lower() not in PROVENANCE
+        if is_kept and any(value != values[0] for value in values):
             differing[str(name)] = _as_column(values)
     return differing
 
@@ -183,23 +165,68 @@ def _as_column(values: Sequence[Any]) -> Array:
     return np.array(["" if value is None else str(value) for value in values])
 
 
+def on_one_grid(
+    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
+) -> list[xr.Dataset]:
+    """Return files with the coordinates of the first, from which they differ by rounding alone.
+
+    Args:
+        paths: names of the files.
+        sources: their data.
+        along: the dimension along which they are joined, which has no grid; nor has time.
+
+    Raises:
+        FileError: other coordinates of a dimension, or other places of points.
+    """
+    moving = {along, *TIMES}
+    grid = {}
+    for name, coord in sources[0].coords.items():
+        is_of_places = name in sources[0].xindexes or (name in PLACES and coord.ndim > 0)
+        if is_of_places and moving.isdisjoint(coord.dims):
+            grid[name] = coord.variable
+    aligned = []
+    for path, source in zip(paths, sources, strict=True):
+        common = {name: coord for name, coord in grid.items() if name in source.coords}
+        for name, coord in common.items():
+            if not _equal(source[name].values, coord.values):
+                raise FileError(
+                    path,
+                    problem=f"has another {name} than {paths[0]}",
+                    fix="interpolate them to one grid, or join files of one grid",
+                )
+        aligned.append(source.assign_coords(common))
+    return aligned
+
+
+def _equal(values: Array, others: Array) -> bool:
+    """Tell whether coordinates are the same, numbers up to rounding."""
+    if values.shape != others.shape:
+        return False
+    if values.dtype.kind not in "fiu":
+        return np.array_equal(values, others)
+    # files in single precision round their grid; near zero, relative to the largest
+    largest = np.abs(others).max(initial=0)
+    return np.allclose(values, others, rtol=1e-6, atol=1e-9 * largest)
+
+
 def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]:
     """Return files whose times are counted from the start where they differ."""
     time = _name_of_time(sources, along)
     if time is None:
         return list(sources)
-    times = []
-    for source in sources:
-        run = source[time].values.astype(np.float64)
+    times = [source[time].values.astype(np.float64) for source in sources]
+    for run in times:
         check_clock(time, run)
-        times.append(run)
     shared, notes = shared_clock(times)
     for note in notes:
         warn(note, DataWarning)
-    unit = _common_unit(sources, time, is_moved=bool(notes))
+    units = list(dict.fromkeys(unit_of(source[time]) for source in sources))
+    # no date is the zero of all clocks
+    unit = without_origin(units[0]) if notes or len(units) > 1 else units[0]
+    common = {"units": unit} if unit else {}
     moved = []
     for source, run in zip(sources, shared, strict=True):
-        about = source[time].attrs | unit
+        about = source[time].attrs | common
         moved.append(source.assign_coords({time: (time, run, about)}))
     return moved
 
@@ -207,24 +234,11 @@ def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]
 def _name_of_time(sources: Sequence[xr.Dataset], along: str) -> str | None:
     """Return the time of all files, None where it is joined along, or is no number in one of them."""
     for time in TIMES:
-        if time == along or time not in sources[0].xindexes:
-            continue
-        has_numbers = all(_has_numbers(source, time) for source in sources)
-        return time if has_numbers else None
+        if time != along and time in sources[0].xindexes:
+            return time if all(_has_numbers(source, time) for source in sources) else None
     return None
 
 
 def _has_numbers(source: xr.Dataset, time: str) -> bool:
     """Tell whether a file has times, which are numbers."""
-    if time not in source.xindexes:
-        return False
-    return source[time].dtype.kind in "fiu" and source[time].size > 0
-
-
-def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> dict[str, str]:
-    """Return the unit of times of all files, as an attribute; no date is the zero of all clocks."""
-    units = [unit_of(source[time]) for source in sources]
-    unit = units[0]
-    if is_moved or len(set(units)) > 1:
-        unit = without_origin(unit)
-    return {"units": unit} if unit else {}
+    return time in source.xindexes and source[time].dtype.kind in "fiu" and source[time].size > 0

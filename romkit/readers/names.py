@@ -1,24 +1,17 @@
-"""Names and attributes by which data of others say what a variable is."""
+"""Names and attributes by which data of others say what a variable is, and guesses from them."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import xarray as xr
 
 from romkit.data.names import TIMES, TRAJECTORIES, split_unit
 
 MORE_TIMES = (
-    "timestamp",
-    "datetime",
-    "date_time",
-    "date",
-    "elapsed_time",
-    "time_s",
-    "t_s",
-    "flow_time",
+    "timestamp", "datetime", "date_time", "date", "elapsed_time", "time_s", "t_s", "flow_time",
     "cur_time",
-)
+)  # fmt: skip
 """Names, in small letters, that are taken for time where none of the usual ones is there."""
 
 MORE_TRAJECTORIES = ("scenario", "trial")
@@ -30,125 +23,109 @@ NUMBERED = re.compile(r"[ _.-]?(id|no|nr|number|name)$")
 RATES = ("velocity", "acceleration")
 
 DESCRIBED_BY = (
-    "bounds",
-    "climatology",
-    "ancillary_variables",
-    "cell_measures",
-    "grid_mapping",
+    "bounds", "climatology", "ancillary_variables", "cell_measures", "grid_mapping",
     "node_coordinates",
-)
+)  # fmt: skip
 """Attributes of the CF conventions that name variables which describe others."""
 
 MODIFIERS = (
-    "standard_error",
-    "status_flag",
-    "quality_flag",
-    "number_of_observations",
-    "detection_minimum",
+    "standard_error", "status_flag", "quality_flag", "number_of_observations", "detection_minimum",
     "detection_maximum",
-)
+)  # fmt: skip
 """Ends of standard names of CF that make a variable one about another."""
 
-BOUNDS = ("_bnds", "_bounds", "_bnd")
-"""Usual endings of the names of bounds."""
+BOUNDS = re.compile(r"(.+)_(bnds|bounds|bnd)")
+"""Usual names of the bounds of a coordinate."""
+
+
+class Guess(NamedTuple):
+    """What was taken for what where nobody said it, or changed.
+
+    Attributes:
+        role: time, runs, context, state, and so on.
+        column: the name, or several with commas between.
+        why: by what, and how to say it otherwise.
+    """
+
+    role: str
+    column: str
+    why: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.role} {self.column}: {self.why}"
+
+
+class Fact(NamedTuple):
+    """What is known of a variable that may be time's."""
+
+    is_date: bool
+    attrs: Mapping[str, object]
 
 
 def columns_of_runs(columns: Iterable[str]) -> list[str]:
     """Return columns that may tell runs apart, by their names: the usual ones first."""
     names = list(columns)
     usual = [name for name in TRAJECTORIES if name in names]
-    rarer = []
-    for name in names:
-        plain = NUMBERED.sub("", name.strip().lower())
-        if name not in usual and plain in TRAJECTORIES + MORE_TRAJECTORIES:
-            rarer.append(name)
-    return usual + rarer
+    known = (*TRAJECTORIES, *MORE_TRAJECTORIES)
+    rarer = [name for name in names if NUMBERED.sub("", name.strip().lower()) in known]
+    return list(dict.fromkeys(usual + rarer))
 
 
-def guessed_time(
-    facts: Mapping[str, tuple[bool, Mapping[str, Any]]],
-) -> tuple[str | None, list[str]]:
-    """Return the name that is time's, None where there is none, and a warning where that is a
-    guess.
-
-    Args:
-        facts: by name, whether the values are dates, and the attributes.
-    """
+def guessed_time(facts: Mapping[str, Fact], guesses: list[Guess]) -> str | None:
+    """Return the name that is time's, None where there is none, or nobody can tell which."""
     usual = [name for name in TIMES if name in facts]
     if usual:
-        time, *rivals = usual
-        notes = []
         # a table of the user's own may have a variable t beside the time, or time beside t
-        for name in rivals:
-            notes.append(f"time is taken to be {time!r}, and not {name!r}; name it, time=...")
-        return time, notes
-    for candidates in _candidates(facts):
-        if len(candidates) == 1:
-            name = candidates[0]
-            return name, [f"time is taken to be {name!r}; name it, time={name!r}"]
-        if candidates:
+        for rival in usual[1:]:
+            guesses.append(Guess("time", usual[0], f"and not {rival!r}; name it, time=..."))
+        return usual[0]
+    for is_time in SIGNS_OF_TIME:
+        names = [name for name, fact in facts.items() if is_time(split_unit(name).bare, fact)]
+        if len(names) == 1:
+            guesses.append(Guess("time", names[0], f"by its name; name it, time={names[0]!r}"))
+            return names[0]
+        if names:
             break
-    return None, []
+    return None
 
 
-def _candidates(facts: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> tuple[list[str], ...]:
-    """Return names that may be time's, by their own, by attributes, and by dates, surest first."""
-    spelt_as_usual, usual, by_attributes, rarer, dates = [], [], [], [], []
-    for name, (is_date, about) in facts.items():
-        without_unit = split_unit(name).bare.strip()
-        plain = without_unit.lower().replace("-", "_")
-        # beside a time t [min], T [K] is a temperature
-        if without_unit in TIMES:
-            spelt_as_usual.append(name)
-        if plain in TIMES:
-            usual.append(name)
-        if about.get("standard_name") == "time" or about.get("axis") == "T":
-            by_attributes.append(name)
-        if plain in MORE_TIMES:
-            rarer.append(name)
-        if is_date:
-            dates.append(name)
-    return spelt_as_usual, usual, by_attributes, rarer, dates
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+SIGNS_OF_TIME: Sequence[Callable[[str, Fact], bool]] = (
+    # beside a time t [min], T [K] is a temperature
+    lambda bare, _: bare.strip() in TIMES,
+    lambda bare, _: _plain(bare) in TIMES,
+    lambda _, fact: fact.attrs.get("standard_name") == "time" or fact.attrs.get("axis") == "T",
+    lambda bare, _: _plain(bare) in MORE_TIMES,
+    lambda _, fact: fact.is_date,
+)
+"""Signs that a variable is time's, by its name without a unit and by what is known of it, surest
+first.
+"""
 
 
 def described(data: xr.Dataset) -> dict[str, str]:
     """Return variables that describe others, bounds of time say, and what they are."""
     descriptions = {}
     for name, variable in data.variables.items():
+        # xarray moves the attributes of what it has decoded to the encoding
+        about = variable.encoding | variable.attrs
         for key in DESCRIBED_BY:
-            for word in _named_by(variable, key):
+            # "area: areacello volume: volcello" as well as "time_bnds"
+            for word in str(about.get(key, "")).replace(":", " ").split():
                 if word in data.variables and word != name:
                     descriptions[word] = f"{key} of {name}"
-    for name, values in data.data_vars.items():
-        if name in descriptions:
-            continue
-        owner = _owner_of_bounds(data, str(name))
-        if owner:
-            descriptions[str(name)] = f"bounds of {owner}"
+    for variable_name, values in data.data_vars.items():
+        name = str(variable_name)
+        bounds = BOUNDS.fullmatch(name)
+        # two ends of an interval, or four corners of a cell
+        if bounds and bounds[1] in data.coords and values.shape[-1:] in ((2,), (4,)):
+            descriptions.setdefault(name, f"bounds of {bounds[1]}")
         # "sea_surface_height standard_error": a name, and what about it
         standard_name = str(values.attrs.get("standard_name", ""))
         if standard_name.endswith(MODIFIERS):
-            descriptions[str(name)] = standard_name
+            descriptions.setdefault(name, standard_name)
     return descriptions
-
-
-def _named_by(variable: xr.Variable, key: str) -> list[str]:
-    """Return words in an attribute, which xarray moves to the encoding of what it has decoded."""
-    text = str(variable.attrs.get(key, variable.encoding.get(key, "")))
-    # "area: areacello volume: volcello" as well as "time_bnds"
-    return text.replace(":", " ").split()
-
-
-def _owner_of_bounds(data: xr.Dataset, name: str) -> str:
-    """Return the coordinate whose bounds a variable is by its name and size, "" where it is of
-    none.
-    """
-    ending = next((ending for ending in BOUNDS if name.endswith(ending)), None)
-    if ending is None:
-        return ""
-    owner = name.removesuffix(ending)
-    if owner not in data.coords or not data[name].dims:
-        return ""
-    # two ends of an interval, or four corners of a cell
-    has_size = data[name].shape[-1] in (2, 4)
-    return owner if has_size else ""

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from romkit.core.types import Array
+from romkit.readers.names import Guess
 
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """Attributes that say how stored values become numbers."""
@@ -13,68 +13,43 @@ FILL = np.float32(9.969209968386869e36)
 """Value of numbers in netCDF that were never written."""
 
 
+MISSING = {
+    "-", "--", "---", ".", "..", "...", "*", "**", "***", "?",
+    "na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data",
+}  # fmt: skip
+"""Marks of numbers that are missing, in small letters, beside those that pandas knows."""
+
 MARKS = (
-    999,
-    9999,
-    99999,
-    999999,
-    999.9,
-    9999.9,
-    999.99,
-    9999.99,
-    1e10,
-    1e15,
-    1e20,
-    1e30,
-    1e32,
-    1e34,
-    1e35,
-    1e36,
-    1e38,
-)
+    999, 9999, 99999, 999999, 999.9, 9999.9, 999.99, 9999.99, 1e10, 1e15, 1e20, 1e30, 1e32, 1e34,
+    1e35, 1e36, 1e38,
+)  # fmt: skip
 """Numbers, with either sign, that are written where a value is missing."""
 
 FAR = 5.0
 """Distance of such a number from the others, in their range, from which on it is taken for a mark."""
 
 
-def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
-    """Return data whose values are real numbers, NaN where they are missing; and sentences for
-    warnings.
+def decoded(data: xr.Dataset, guesses: list[Guess]) -> xr.Dataset:
+    """Return data whose values are real numbers, NaN where they are missing.
 
     Packed integers are unpacked. Fill values, and values outside the range that is declared as
     valid, are missing. Complex fields become two fields of real numbers.
     """
-    notes: list[str] = []
-    for name, variable in data.variables.items():
+    for key, variable in data.variables.items():
+        name = str(key)
         values = _in_native_order(_numbers_of_pandas(variable))
-        if any(key in values.attrs for key in PACKING):
+        if any(about in values.attrs for about in PACKING):
             values = xr.conventions.decode_cf_variable(name, values, decode_times=False)
-        values, missing = _valid(values)
-        if missing:
-            notes.append(f"{missing} values of {name} lie outside its valid range: missing")
-        notes += _doubtful_marks(str(name), values)
+        values = _valid(name, values, guesses)
+        _say_doubtful_mark(name, values, guesses)
         if values is not variable:
-            data = _with_variable(data, name, values)
-    data, fields = _with_real_fields(data)
-    return data, [*notes, *fields]
-
-
-def _with_variable(data: xr.Dataset, name: object, values: xr.Variable) -> xr.Dataset:
-    if name in data.coords:
-        return data.assign_coords({name: values})
-    return data.assign({name: values})
-
-
-def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
-    """Return data with two fields in place of each complex one, and sentences for warnings."""
-    notes = []
-    is_complex = [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]
-    for name in is_complex:
-        fields = {f"{name}_real": data[name].real, f"{name}_imag": data[name].imag}
-        data = data.drop_vars([name]).assign(fields)
-        notes.append(f"{name} is complex; its parts {' and '.join(fields)} are variables")
-    return data, notes
+            is_coord = key in data.coords
+            data = data.assign_coords({key: values}) if is_coord else data.assign({key: values})
+    for key in [key for key, values in data.data_vars.items() if values.dtype.kind == "c"]:
+        fields = {f"{key}_real": data[key].real, f"{key}_imag": data[key].imag}
+        data = data.drop_vars([key]).assign(fields)
+        guesses.append(Guess("variables", ", ".join(fields), f"parts of {key}, which is complex"))
+    return data
 
 
 def _in_native_order(variable: xr.Variable) -> xr.Variable:
@@ -98,62 +73,51 @@ def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, values, variable.attrs)
 
 
-def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
-    """Return values with NaN outside the declared range, and how many of these there are."""
+def _valid(name: str, variable: xr.Variable, guesses: list[Guess]) -> xr.Variable:
+    """Return values with NaN outside the declared range, and where nothing was ever written."""
     # a declared range is in stored numbers, and packed ones have been unpacked by their reader
     is_stored = not any(key in variable.encoding for key in ("scale_factor", "add_offset"))
     if variable.dtype.kind != "f" or not is_stored or variable.chunks is not None:
-        return variable, 0
+        return variable
     values = variable.values
     low, high = _range(variable)
     # comparisons with NaN are false, so that missing values do not count twice
     outside = (values < low) | (values > high) | (values == FILL)
     if not outside.any():
-        return variable, 0
-    masked = np.where(outside, np.nan, values)
-    return variable.copy(data=masked), int(outside.sum())
+        return variable
+    guesses.append(Guess("missing", name, f"{int(outside.sum())} values outside its valid range"))
+    return variable.copy(data=np.where(outside, np.nan, values))
 
 
-def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
-    """Return a warning where the largest or smallest number looks like a mark of what is missing.
+def _say_doubtful_mark(name: str, variable: xr.Variable, guesses: list[Guess]) -> None:
+    """Say where the largest or smallest number looks like a mark of what is missing.
 
     It stays a number: 999 may have been measured.
     """
     if variable.dtype.kind not in "fiu" or variable.chunks is not None or variable.ndim == 0:
-        return []
+        return
     # one pass: only the ends of the range can lie far from all others
     values = variable.values[np.isfinite(variable.values)]
     if values.size < 2:
-        return []
+        return
     for extreme in (values.min(), values.max()):
-        if _is_doubtful(extreme, values):
-            number = int((values == extreme).sum())
-            fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
-            return [f"{name} is {extreme:g} in {number} places, far from all others; {fix}"]
-    return []
-
-
-def _is_doubtful(extreme: np.number, values: Array) -> bool:
-    """Tell whether a number is one of the usual marks, and far from all others."""
-    size = abs(float(extreme))
-    if not np.isclose(size, MARKS, rtol=1e-6).any():
-        return False
-    others = values[values != extreme]
-    if not others.size:
-        return False
-    spread = max(np.ptp(others), 1)
-    distance = abs(extreme - np.median(others))
-    return bool(distance > FAR * spread)
+        others = values[values != extreme]
+        is_mark = np.isclose(abs(float(extreme)), MARKS, rtol=1e-6).any()
+        if is_mark and others.size:
+            spread = max(np.ptp(others), 1)
+            if abs(extreme - np.median(others)) > FAR * spread:
+                fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
+                number = values.size - others.size
+                why = f"{extreme:g} in {number} places, far from all others; {fix}"
+                guesses.append(Guess("number", name, why))
+                return
 
 
 def _range(variable: xr.Variable) -> tuple[float, float]:
-    low = -np.inf
-    high = np.inf
-    if np.size(variable.attrs.get("valid_range", ())) == 2:
-        low, high = np.ravel(variable.attrs["valid_range"])
-    low = variable.attrs.get("valid_min", low)
-    high = variable.attrs.get("valid_max", high)
+    about = variable.attrs
+    ends = np.ravel(about.get("valid_range", ()))
+    low, high = ends if ends.size == 2 else (-np.inf, np.inf)
     try:
-        return float(low), float(high)
+        return float(about.get("valid_min", low)), float(about.get("valid_max", high))
     except (TypeError, ValueError):  # text, which says nothing of a range
         return -np.inf, np.inf

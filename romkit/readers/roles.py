@@ -1,6 +1,6 @@
 """Roles of the variables and dimensions of a dataset: time, runs, state, rates, inputs, context."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.rates import disagreement, sampled
 from romkit.data.schema import check_own_names
 from romkit.data.spelling import full_name
-from romkit.readers.names import RATES, described
+from romkit.readers.names import RATES, Guess, described
 from romkit.readers.timeline import with_time
 
 LEAD = ("trajectory", "time")
@@ -67,7 +67,6 @@ class Roles:
         rates: variables by "velocity" and "acceleration", in the order of the states.
         context: parameters, None where nobody said.
         left_out: variables along time or runs that have no role, and why.
-        notes: sentences for warnings.
     """
 
     time: str
@@ -77,44 +76,62 @@ class Roles:
     controls: Names
     context: Names | None
     left_out: Mapping[str, str] = field(default_factory=dict)
-    notes: Names = ()
 
 
-def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
+def roles_of(
+    data: xr.Dataset, declared: Declared, guesses: list[Guess]
+) -> tuple[xr.Dataset, Roles]:
     """Return the roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
 
     Raises:
         InputError: a name that is not there, or data without times or states.
     """
     data = _without_levels(data)
-    data, time, notes = with_time(data, declared.time)
-    context = declared.context
-    if context is None:
-        context = ()
+    data, time = with_time(data, declared.time, guesses)
+    context = declared.context or ()
     _check_context_names(data, context)
     runs = _runs(data, declared.trajectory, context)
     _check_names_of_schema(data, runs)
     data = _with_trajectories(data, runs)
     descriptions = described(data)
+    rates = _declared_rates(data, declared)
     # a parameter or an input is no state, even where its numbers vary along time
-    taken = {*declared.control, *context}
-    states, rates, guesses = _states_and_rates(data, declared, taken, descriptions)
+    taken = {*declared.control, *context, "control"}.union(*rates.values())
+    states = _states(data, declared.state, {*taken, *descriptions}, guesses)
+    states, rates = _with_rates(data, declared, states, rates, taken, guesses)
     _check_names_in_results(states)
     controls = _controls(data, declared, states)
-    used = {*taken, *controls, *states}
-    for names in rates.values():
-        used.update(names)
+    used = {*declared.control, *context, *controls, *states}.union(*rates.values())
     left_out = _left_out(data, used, descriptions)
-    said = (*notes, *guesses)
-    return data, Roles(time, runs, states, rates, controls, declared.context, left_out, said)
+    return data, Roles(time, runs, states, rates, controls, declared.context, left_out)
+
+
+def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
+    """Return variables by "velocity" and "acceleration", as far as they are declared."""
+    rates = {}
+    for rate in RATES:
+        names = getattr(declared, rate)
+        if names:
+            rates[rate] = tuple(_along_time(data, rate, name) for name in names)
+    return rates
 
 
 def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Names:
     """Return variables of the inputs: those that are declared, else the one of romkit's schema."""
-    names = declared.control
-    if not names and "control" in data.data_vars and "control" not in states:
+    if not declared.control and "control" in data.data_vars and "control" not in states:
         return ("control",)
-    return tuple(_along_time(data, "control", name) for name in names)
+    return tuple(_along_time(data, "control", name) for name in declared.control)
+
+
+def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str]) -> dict[str, str]:
+    """Return variables along time or runs without a role, and what they are."""
+    left_out = {}
+    for key, values in data.data_vars.items():
+        # what lies along space alone is no loss: no state could have taken it
+        if key not in used and set(values.dims) & set(LEAD):
+            name = str(key)
+            left_out[name] = descriptions.get(name) or _without_role(name, values)
+    return left_out
 
 
 def _without_levels(data: xr.Dataset) -> xr.Dataset:
@@ -152,35 +169,20 @@ def _check_context_names(data: xr.Dataset, context: Sequence[str]) -> None:
 
 
 def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> Names:
-    """Return dimensions of which each entry is a run: that of the runs, and those of the context."""
-    runs = []
-    dim = _dim_of_runs(data, trajectory)
-    if dim is not None:
-        runs.append(dim)
+    """Return dimensions of which each entry is a run: that of the runs, as the user or its usual
+    names say, and those of the context.
+    """
+    runs: list[Hashable] = []
+    if trajectory is None:
+        runs += [name for name in TRAJECTORIES if name in data.dims][:1]
+    else:
+        labels = [str(name) for name, coord in data.coords.items() if coord.ndim == 1]
+        checks.one_of("trajectory", trajectory, [*map(str, data.dims), *labels])
+        runs += [trajectory] if trajectory in data.dims else data[trajectory].dims
     for name in context:
         if name in data.variables:
-            runs.extend(str(dim) for dim in data[name].dims if dim != "time")
-    return tuple(dict.fromkeys(runs))
-
-
-def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
-    """Return the dimension of the runs, as the user or its usual names say; None where there is
-    none.
-    """
-    if trajectory is None:
-        for name in TRAJECTORIES:
-            if name in data.dims:
-                return name
-        return None
-    names = [str(dim) for dim in data.dims]
-    for coord in data.coords.values():
-        if coord.ndim == 1:
-            names.append(str(coord.name))
-    checks.one_of("trajectory", trajectory, names)
-    if trajectory in data.dims:
-        return trajectory
-    (dim,) = data[trajectory].dims
-    return str(dim)
+            runs += [dim for dim in data[name].dims if dim != "time"]
+    return tuple(dict.fromkeys(map(str, runs)))
 
 
 def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
@@ -189,7 +191,7 @@ def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
     Raises:
         InputError: with the call that renames it.
     """
-    taken = [name for name in data.data_vars if name == AXIS]
+    taken = [AXIS] if AXIS in data.data_vars else []
     if "trajectory" in data.variables and "trajectory" not in runs:
         taken.append("trajectory")
     for name in taken:
@@ -202,11 +204,9 @@ def _check_names_in_results(states: Sequence[str]) -> None:
     Raises:
         InputError: with the call that renames it.
     """
-    taken = set(IN_FORECASTS)
+    taken = {*IN_FORECASTS, *(f"{bar}_{name}" for bar in BARS for name in states)}
     if len(states) > 1:
         taken.add("state")  # alone it is that of romkit's schema
-    for name in states:
-        taken.update(f"{bar}_{name}" for bar in BARS)
     for name in states:
         if name in taken:
             call = f"data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table"
@@ -254,7 +254,7 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
             got=repr(name),
             fix=fix,
         )
-    if data[name].dtype.kind not in "fiu":
+    if not _is_course(data[name]):
         raise InputError(
             argument,
             expected="real numbers",
@@ -264,85 +264,58 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     return name
 
 
-def _states_and_rates(
-    data: xr.Dataset, declared: Declared, taken: set[str], descriptions: Mapping[str, str]
-) -> tuple[Names, dict[str, Names], list[str]]:
-    """Return variables of the state, those of its rates, and sentences for warnings."""
-    rates = _declared_rates(data, declared)
-    taken = {*taken, "control"}
-    for names in rates.values():
-        taken.update(names)
-    states, notes = _states(data, declared.state, taken, descriptions)
-    doubtful = list(rates)
-    for rate in RATES:
-        if rate in rates:
-            _check_declared_rate(data, states, rates[rate], rate)
-        if rate in {*rates, *taken, *states} or rate not in data.data_vars:
-            continue
-        is_rate, rate_notes = _named_rate(data, states, rates, rate, declared)
-        notes += rate_notes
-        if is_rate:
-            rates[rate] = (rate,)
-        elif declared.state is None:
-            states = (*states, rate)
-    # rates that were found by their name have been compared; those of the schema have not
-    if "state" in states:
-        doubtful = list(rates)
-    for rate in doubtful:
-        notes += _doubts(data, states, rates, rate)
-    return states, rates, notes
-
-
-def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
-    """Return variables by "velocity" and "acceleration", as far as they are declared."""
-    rates = {}
-    for rate, names in (
-        ("velocity", declared.velocity),
-        ("acceleration", declared.acceleration),
-    ):
-        if names:
-            rates[rate] = tuple(_along_time(data, rate, name) for name in names)
-    return rates
-
-
 def _states(
-    data: xr.Dataset,
-    declared: Sequence[str] | None,
-    taken: set[str],
-    descriptions: Mapping[str, str],
-) -> tuple[Names, list[str]]:
-    """Return variables of the state, declared or not, and sentences for warnings."""
-    if declared is None:
-        return _undeclared_states(data, taken, descriptions)
-    if not declared:
-        raise InputError(
-            "state", expected="a variable or several", got="none", fix="name one: state=['u'], say"
-        )
-    return tuple(_along_time(data, "state", name) for name in declared), []
+    data: xr.Dataset, declared: Names | None, taken: set[str], guesses: list[Guess]
+) -> Names:
+    """Return the variables that are declared, else those of numbers along time that describe no
+    other.
 
-
-def _undeclared_states(
-    data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
-) -> tuple[Names, list[str]]:
-    """Return the variables of numbers along time that describe no other, and sentences for
-    warnings.
+    Args:
+        data: along `time`.
+        declared: names.
+        taken: names of variables that are no states.
+        guesses: to which whole numbers are added.
 
     Raises:
         InputError: there is none.
     """
-    kinds = _kinds_along_time(data, taken, descriptions)
-    if kinds.get("state", "") in ("f", "i", "u"):
-        return ("state",), []
-    floats = _of_kind(kinds, "f")
-    states = tuple(name for name in floats if name not in RATES)
+    if declared is not None:
+        return _declared_states(data, declared)
+    # in the order of the data, which becomes that of the state
+    floats = _along_time_of_kind(data, "f", taken)
+    integers = _along_time_of_kind(data, "iu", taken)
+    if "state" in floats + integers:
+        return ("state",)
+    # a velocity alone is a state
+    states = tuple(name for name in floats if name not in RATES) or floats
     if states:
-        return states, []
-    if floats:  # a velocity alone is a state
-        return floats, []
+        return states
     # whole numbers are counts or flags as often as states: only where nothing else is
-    integers = _of_kind(kinds, "iu")
     if integers:
-        return integers, [f"whole numbers are taken for the state: {', '.join(integers)}"]
+        guesses.append(Guess("state", ", ".join(integers), "whole numbers, as there is no other"))
+        return integers
+    _refuse_without_state(data)
+
+
+def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
+    """Return variables along time of some kinds of dtype that are not taken."""
+    names = []
+    for name, values in data.data_vars.items():
+        if name not in taken and "time" in values.dims and values.dtype.kind in kinds:
+            names.append(str(name))
+    return tuple(names)
+
+
+def _declared_states(data: xr.Dataset, declared: Names) -> Names:
+    if not declared:
+        raise InputError(
+            "state", expected="a variable or several", got="none", fix="name one: state=['u'], say"
+        )
+    return tuple(_along_time(data, "state", name) for name in declared)
+
+
+def _refuse_without_state(data: xr.Dataset) -> NoReturn:
+    """Raise InputError: no variable may be the state."""
     variables = [f"{name} ({values.dtype})" for name, values in data.data_vars.items()]
     raise InputError(
         "data",
@@ -352,30 +325,61 @@ def _undeclared_states(
     )
 
 
-def _of_kind(kinds: Mapping[str, str], wanted: str) -> Names:
-    """Return names of the variables whose kind of dtype is among the letters that are wanted."""
-    return tuple(name for name, kind in kinds.items() if kind in wanted)
+def _with_rates(
+    data: xr.Dataset,
+    declared: Declared,
+    states: Names,
+    rates: dict[str, Names],
+    taken: set[str],
+    guesses: list[Guess],
+) -> tuple[Names, dict[str, Names]]:
+    """Return variables of the state, and of its rates: those that are declared, and those that are
+    called so and agree with difference quotients. Others are variables of the state.
+    """
+    rates = dict(rates)
+    for rate in RATES:
+        is_free = rate in {*data.data_vars} - taken - {*states}
+        if rate not in rates and is_free and list(states) == ["state"]:
+            rates[rate] = (rate,)  # names of romkit's schema
+        if rate in rates:
+            if not _is_like(data, states, rates[rate]):
+                refuse_unlike(states, rates[rate], rate)
+            _doubt(data, states, rates, rate, guesses)
+            continue
+        if not is_free or not _is_course(data[rate]):
+            continue
+        if _is_rate(data, declared, states, {**rates, rate: (rate,)}, rate, guesses):
+            rates[rate] = (rate,)
+        elif declared.state is None:
+            states = (*states, rate)
+    return states, rates
 
 
-def _kinds_along_time(
-    data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
-) -> dict[str, str]:
-    """Kinds of dtype of the variables along time that have no role yet."""
-    kinds: dict[str, str] = {}
-    # in the order of the data, which becomes that of the state
-    for name, values in data.data_vars.items():
-        is_free = name not in taken and name not in descriptions
-        if is_free and "time" in values.dims:
-            kinds[str(name)] = values.dtype.kind
-    return kinds
+def _is_course(values: xr.DataArray) -> bool:
+    """Tell whether a variable holds real numbers along time."""
+    return values.dtype.kind in "fiu" and "time" in values.dims
 
 
-def _check_declared_rate(
-    data: xr.Dataset, states: Sequence[str], names: Sequence[str], rate: str
-) -> None:
-    """Raise where declared rates have other dimensions than the states."""
-    if not _is_like(data, states, names):
-        refuse_unlike(states, names, rate)
+def _is_rate(
+    data: xr.Dataset,
+    declared: Declared,
+    states: Names,
+    rates: Mapping[str, Names],
+    rate: str,
+    guesses: list[Guess],
+) -> bool:
+    """Tell whether a variable that is called velocity is one: a flow has a variable of this name
+    that is no derivative, so that numbers decide.
+    """
+    why = "it has other dimensions"
+    if _is_like(data, states, [rate]):
+        why = _disagreement(data, states, rates, rate)
+    if not why:
+        guesses.append(Guess(rate, rate, f"the rate of {states[0]}; difference quotients agree"))
+        return True
+    role = "left out" if declared.state else "a variable of the state"
+    guesses.append(Guess("state", rate, f"no rate of {states[0]}: {why}; it is {role}"))
+    return False
 
 
 def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoReturn:
@@ -400,41 +404,19 @@ def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> b
     return True
 
 
-def _named_rate(
+def _doubt(
     data: xr.Dataset,
     states: Sequence[str],
     rates: Mapping[str, Names],
     rate: str,
-    declared: Declared,
-) -> tuple[bool, list[str]]:
-    """Tell whether a variable that is called velocity is the rate of the state, and warnings."""
-    if list(states) == ["state"]:  # names of romkit's schema
-        _check_declared_rate(data, states, [rate], rate)
-        return True, []
-    if data[rate].dtype.kind not in "fiu" or "time" not in data[rate].dims:
-        return False, []
-    reason = "it has other dimensions"
-    if _is_like(data, states, [rate]):
-        # a flow has a variable `velocity` that is no derivative: numbers decide, and no name
-        reason = _disagreement(data, states, {**rates, rate: (rate,)}, rate)
-    if not reason:
-        note = f"{rate} is taken for the rate of {states[0]}; difference quotients agree"
-        return True, [note]
-    role = "a variable of the state" if declared.state is None else "left out"
-    return False, [f"{rate} is no rate of {states[0]}: {reason}; it is {role}"]
-
-
-def _doubts(
-    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Names], rate: str
-) -> list[str]:
-    """Return a warning where rates that were declared do not agree with their states."""
-    reason = _disagreement(data, states, rates, rate)
-    if not reason:
-        return []
-    fix = "check its unit of time, or leave it out"
-    names = ", ".join(rates[rate])
-    integrated = ", ".join(states)
-    return [f"{names} disagrees with {integrated}: {reason}; {fix}"]
+    guesses: list[Guess],
+) -> None:
+    """Say where rates do not agree with their states."""
+    why = _disagreement(data, states, rates, rate)
+    if why:
+        fix = "check its unit of time, or leave it out"
+        why = f"disagrees with {', '.join(states)}: {why}; {fix}"
+        guesses.append(Guess(rate, ", ".join(rates[rate]), why))
 
 
 def _disagreement(
@@ -450,11 +432,8 @@ def _disagreement(
     times = data["time"].values.astype(np.float64)
     for pair in zip(integrated, rates[rate], strict=True):
         variables = along_runs_and_time(data[[*pair]], pair)
-        samples = []
-        for name in pair:
-            layout = Layout.of(variables, [name], LEAD)
-            samples.append(sampled(variables, layout, LEAD))
-        x, v = samples  # (C, T, k)
+        layouts = [Layout.of(variables, [name], LEAD) for name in pair]
+        x, v = (sampled(variables, layout, LEAD) for layout in layouts)  # (C, T, k)
         if x.shape != v.shape:
             return "other cells are missing"
         reason = disagreement(x, v, times[: x.shape[1]], order)
@@ -476,20 +455,8 @@ def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     return data.assign(wide)
 
 
-def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str]) -> dict[str, str]:
-    """Return variables along time or runs without a role, and what they are."""
-    left_out = {}
-    for name, values in data.data_vars.items():
-        # what lies along space alone is no loss: no state could have taken it
-        if name not in used and set(values.dims) & set(LEAD):
-            left_out[str(name)] = _variable_in_words(str(name), values, descriptions)
-    return left_out
-
-
-def _variable_in_words(name: str, values: xr.DataArray, descriptions: Mapping[str, str]) -> str:
-    """Why a variable has no role."""
-    if name in descriptions:
-        return descriptions[name]
+def _without_role(name: str, values: xr.DataArray) -> str:
+    """Why a variable has no role, and how to name it."""
     if values.dtype.kind == "b" and "time" in values.dims:
         return f"a switch; if it is an input, name it: control=[{name!r}]"
     if values.dtype.kind not in "fiu":

@@ -12,8 +12,7 @@ from romkit.data.context import ROLE
 from romkit.data.names import TRAJECTORIES
 from romkit.readers.door import read_all
 from romkit.readers.joined_tables import joined_tables
-from romkit.readers.joining import check_units, combined, with_parameter
-from romkit.readers.one_grid import on_one_grid
+from romkit.readers.joining import check_units, combined, on_one_grid, with_parameter
 from romkit.readers.snapshot_files import datasets_of_runs, time_in_braces, without_time
 
 IN_MEMORY = 2e9
@@ -83,8 +82,7 @@ def _joined(
         sources = with_parameter(paths, sources, name, parameters[name], along)
     if time_in_braces(parameters):
         aligned = on_one_grid(paths, sources, along)
-        runs = list(datasets_of_runs(paths, aligned, parameters))
-        paths, sources = [path for path, _ in runs], [run for _, run in runs]
+        paths, sources = datasets_of_runs(paths, aligned, parameters)
     data = combined(paths, sources, along)
     for name in contexts:
         data[name].attrs[ROLE] = "context"

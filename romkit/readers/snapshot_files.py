@@ -1,6 +1,6 @@
 """Files that each hold one snapshot of a run, whose time their names have: "Re_{Re}/u_{time}.csv"."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import xarray as xr
 
 from romkit.core.errors import FileError
 from romkit.data.names import TIMES
-from romkit.readers.places import NUMBER_OF_PLACE
+from romkit.readers.tables import NUMBER_OF_PLACE
 
 Parameters = Mapping[str, Sequence[float]]
 """Numbers in the names of files, one for each file, by the names in braces."""
@@ -47,12 +47,11 @@ def files_of_runs(paths: Sequence[Path], parameters: Parameters) -> list[list[in
     return [[snapshots[moment] for moment in sorted(snapshots)] for snapshots in runs.values()]
 
 
-def tables_of_runs(
+def tables_with_runs(
     paths: Sequence[Path], tables: Sequence[pd.DataFrame], parameters: Parameters
-) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """Yield the first file of each run, and its snapshots below each other.
-
-    Rows of a snapshot are places: those that columns say, or else numbered.
+) -> list[pd.DataFrame]:
+    """Return snapshots with the numbers of their runs; rows are places, those that columns say, or
+    else numbered.
 
     Args:
         paths: the files.
@@ -62,12 +61,24 @@ def tables_of_runs(
     Raises:
         FileError: snapshots of rows without places, whose numbers differ.
     """
-    if not _say_places(tables, list(parameters)):
-        tables = _with_numbered_places(paths, tables)
-    for files in files_of_runs(paths, parameters):
-        run = pd.concat([tables[place] for place in files], ignore_index=True)
-        run.attrs = tables[files[0]].attrs
-        yield paths[files[0]], run
+    are_numbered = not _say_places(tables, list(parameters))
+    labelled: list[pd.DataFrame] = []
+    for run, files in enumerate(files_of_runs(paths, parameters)):
+        for table in (tables[place] for place in files):
+            labels: dict[str, object] = {"run": run}
+            if are_numbered:
+                labels[NUMBER_OF_PLACE] = np.arange(len(table))
+            labelled.append(table.assign(**labels))
+    sizes = list(map(len, tables))
+    if are_numbered and len(set(sizes)) > 1:
+        other = next(k for k, size in enumerate(sizes) if size != sizes[0])
+        raise FileError(
+            paths[other],
+            problem=f"has {sizes[other]} rows, {paths[0]} has {sizes[0]}, and no columns that say "
+            "where they are",
+            fix="give snapshots at the same places, or their coordinates as columns",
+        )
+    return labelled
 
 
 def _say_places(tables: Sequence[pd.DataFrame], parameters: Sequence[str]) -> bool:
@@ -83,29 +94,10 @@ def _say_places(tables: Sequence[pd.DataFrame], parameters: Sequence[str]) -> bo
     return bool(shared) and not first.duplicated(shared).any()
 
 
-def _with_numbered_places(
-    paths: Sequence[Path], tables: Sequence[pd.DataFrame]
-) -> list[pd.DataFrame]:
-    """Return snapshots with the numbers of their rows as a column."""
-    size = len(tables[0])
-    numbered = []
-    for path, table in zip(paths, tables, strict=True):
-        if len(table) != size:
-            raise FileError(
-                path,
-                problem=f"has {len(table)} rows, {paths[0]} has {size}, and no columns that say "
-                "where they are",
-                fix="give snapshots at the same places, or their coordinates as columns",
-            )
-        numbered.append(table.assign(**{NUMBER_OF_PLACE: np.arange(size)}))
-        numbered[-1].attrs = table.attrs
-    return numbered
-
-
 def datasets_of_runs(
     paths: Sequence[Path], sources: Sequence[xr.Dataset], parameters: Parameters
-) -> Iterator[tuple[Path, xr.Dataset]]:
-    """Yield the first file of each run, and its snapshots along the time.
+) -> tuple[list[Path], list[xr.Dataset]]:
+    """Return the first file of each run, and its snapshots along the time.
 
     Args:
         paths: the files.
@@ -116,21 +108,33 @@ def datasets_of_runs(
         FileError: a file that has several times, or other fields than the first.
     """
     time = time_in_braces(parameters)
-    for path, source in zip(paths, sources, strict=True):
+    snapshots = []
+    for path, source, moment in zip(paths, sources, parameters[time], strict=True):
         _check_is_snapshot(path, source, time)
-        _check_same_fields(path, source, paths[0], sources[0])
-    for files in files_of_runs(paths, parameters):
-        snapshots = []
-        for place in files:
-            snapshot = sources[place]
-            if time in snapshot.dims:
-                snapshot = snapshot.isel({time: 0})
-            moment = {time: [parameters[time][place]]}
-            snapshots.append(snapshot.drop_vars(time, errors="ignore").expand_dims(moment))
-        run = xr.concat(
-            snapshots, time, coords="minimal", compat="equals", combine_attrs="drop_conflicts"
+        if _shapes(source) != _shapes(sources[0]):
+            raise FileError(
+                path,
+                problem=f"has other fields than {paths[0]}, or of other sizes",
+                fix="give snapshots of the same fields on one grid",
+            )
+        snapshot = source.isel({time: 0}) if time in source.dims else source
+        snapshots.append(snapshot.drop_vars(time, errors="ignore").expand_dims({time: [moment]}))
+    runs = files_of_runs(paths, parameters)
+    joined = [
+        xr.concat(
+            [snapshots[place] for place in files],
+            time,
+            coords="minimal",
+            compat="equals",
+            combine_attrs="drop_conflicts",
         )
-        yield paths[files[0]], run
+        for files in runs
+    ]
+    return [paths[files[0]] for files in runs], joined
+
+
+def _shapes(source: xr.Dataset) -> dict[object, tuple[int, ...]]:
+    return {name: field.shape for name, field in source.data_vars.items()}
 
 
 def _check_is_snapshot(path: Path, source: xr.Dataset, time: str) -> None:
@@ -140,15 +144,4 @@ def _check_is_snapshot(path: Path, source: xr.Dataset, time: str) -> None:
             path,
             problem=f"has {source.sizes[time]} values of {time}, and one in its name",
             fix=f"put * in place of {{{time}}}, or give another name in braces",
-        )
-
-
-def _check_same_fields(path: Path, source: xr.Dataset, first: Path, wanted: xr.Dataset) -> None:
-    """Raise FileError where a snapshot has other fields than the first one, or of other sizes."""
-    shapes = {name: field.shape for name, field in source.data_vars.items()}
-    if shapes != {name: field.shape for name, field in wanted.data_vars.items()}:
-        raise FileError(
-            path,
-            problem=f"has other fields than {first}, or of other sizes",
-            fix="give snapshots of the same fields on one grid",
         )

@@ -1,92 +1,113 @@
-"""Tables of pandas as datasets: rows of times and runs, columns of variables."""
+"""Tables of pandas as datasets: rows of times, runs and places, columns of variables."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from romkit.core import checks
+from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
-from romkit.data.names import TRAJECTORIES
-from romkit.readers.columns import (
-    units_in_names,
-    with_columns,
-    with_numbers,
-    without_row_numbers,
-    without_units_row,
-)
+from romkit.data.names import TRAJECTORIES, split_unit
+from romkit.data.units import is_unit
 from romkit.readers.dates import times_of_text
-from romkit.readers.long import dimensions, restarts, widened
-from romkit.readers.names import columns_of_runs, guessed_time
-from romkit.readers.places import Placed, placed
-from romkit.readers.stacked import VARIABLE, Place, along_places, places_in_names
+from romkit.readers.names import Fact, Guess, columns_of_runs, guessed_time
+from romkit.readers.numbers import MISSING
+
+DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
+
+MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
+
+MOSTLY = 0.5
+"""Share of text from which on a column is one of text."""
 
 GAP = 1.5
 """Time between two runs, in the longest interval within them, from which on it is a gap."""
 
+FEWEST = 3
+"""Least number of rows of a run among runs that are told apart by times that begin again."""
+
+VALUES = ("value", "values")
+"""Names, in small letters, of the column of numbers of a long table."""
+
+VARIABLES = (
+    "variable", "var", "name", "quantity", "indicator", "measure", "metric", "observable",
+    "signal", "channel", "parameter", "species", "key",
+)  # fmt: skip
+"""Names, in small letters, of the column that says of which variable a number is."""
+
+UNITS = ("unit", "units")
+"""Names, in small letters, of a column of the units of these variables."""
+
+SPACE = (
+    "x", "y", "z", "r", "s", "position", "pos", "distance", "depth", "height", "lat", "lon",
+    "points", "sensor", "probe", "node", "cell", "station", "place",
+)  # fmt: skip
+"""Beginnings of names, in small letters, of coordinates and numbers of places."""
+
+MOST = 3
+"""Number of dimensions of space."""
+
+FILLING = 4
+"""Cells of a grid for each place, at most; places that are more scattered are numbered."""
+
+NUMBER_OF_PLACE = "place"
+
 
 def of_table(
-    table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None
-) -> tuple[xr.Dataset, str, list[str]]:
-    """Return a table as a dataset, the name of its time, and sentences for warnings.
+    table: pd.DataFrame,
+    context: Sequence[str],
+    run: str | None,
+    time: str | None,
+    guesses: list[Guess],
+) -> tuple[xr.Dataset, str]:
+    """Return a table as a dataset, and the name of its time.
 
     A column that stays within each run is a coordinate of the runs.
+
+    Args:
+        table: a row for each time of each run and place, further dimensions perhaps in its index.
+        context: names of parameters.
+        run: column that tells runs apart.
+        time: column of times.
+        guesses: to which those that are made here are added.
 
     Raises:
         InputError: columns that cannot be told apart, no column of time, or several rows of one
             time in a run.
     """
-    known_units = table.attrs.get("units", {})
-    table, levels = with_columns(table)
-    table, of_rows = without_row_numbers(table)
-    table, units = without_units_row(table)
-    units = known_units | units
-    time, notes = _name_of_time(table, time)
-    notes = [*of_rows, *notes]
+    units = dict(table.attrs.get("units", {}))
+    table, levels = _with_columns(table)
+    table = _without_row_numbers(table, guesses)
+    time = _name_of_time(table, time, guesses)
     if run is None:
         run = _name_of_runs(table, context)
     _check_columns(table, context, run, time)
     table = table.assign(**{time: _times(table[time], time)})
-    table, marks = with_numbers(table, {run, time})
-    table, of_variables, guesses = widened(table, time)
-    units = units | of_variables
-    places, of_places = places_in_names(table, {run, time, *context})
-    notes = [*notes, *marks, *guesses, *of_places]
-    levels = [name for name in levels if name in table.columns and name not in (run, time)]
+    table = _with_numbers(table, {run, time}, guesses)
+    table = _widened(table, time, units, guesses)
     runs = list(context) if run is None else [run]
-    table, space, guesses = _with_space(table, runs, time, levels)
-    notes += guesses
+    levels = [name for name in table.columns if name in {*levels} - {run, time}]
+    table, space = _with_space(table, [*runs, time], runs, levels, guesses)
     is_single = run is None and _is_single(table, context, time, space)
     if run is None:
-        table, run, guesses = _with_runs(table, context, time, space, is_single)
-        notes += guesses
+        table, run = _with_runs(table, context, time, space, is_single, guesses)
     keys = [run, time, *space]
     _check_repeated(table, keys, run, time)
     if not is_single:
-        table, clock_notes = _on_one_clock(table, run, time)
-        notes = [*notes, *clock_notes]
-    data = _variables(table, keys, context, places)
+        table = _on_one_clock(table, run, time, guesses)
+    data = _with_constant_coordinates(table, keys, context)
     if is_single:
         data = data.isel(trajectory=0)
     if run == "trajectory":
         data = data.drop_vars("trajectory")
     # a row of units knows better than a name
-    units = units_in_names(list(table.columns)) | units
-    return _with_units(data, units), time, notes
-
-
-def _with_space(table: pd.DataFrame, runs: Sequence[str], time: str, known: list[str]) -> Placed:
-    """Return the table with columns that are dimensions of its state: those that are known, and
-    labels or places by which rows of one time differ.
-    """
-    labels, notes = dimensions(table, runs, [*runs, time, *known])
-    if labels or known:
-        return Placed(table, [*known, *labels], notes)
-    table, places, of_places = placed(table, runs, time)
-    return Placed(table, places, [*notes, *of_places])
+    return _with_units(data, _units_in_names(table.columns) | units), time
 
 
 def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
@@ -96,27 +117,99 @@ def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
     return data
 
 
-def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]]:
-    """Return the column of time, and a warning where it is a guess."""
-    if time is not None:
-        return time, []
-    time, notes = time_among_columns(table)
-    if time is None:
-        _refuse_without_time(table)
-    return time, notes
+def time_among_columns(table: pd.DataFrame, guesses: list[Guess]) -> str | None:
+    """Return the column of time, None where there is none."""
+    is_date = pd.api.types.is_datetime64_any_dtype
+    # a table has no attributes
+    return guessed_time({name: Fact(is_date(table[name]), {}) for name in table.columns}, guesses)
 
 
-def time_among_columns(table: pd.DataFrame) -> tuple[str | None, list[str]]:
-    """Return the column of time, None where there is none, and a warning where it is a guess."""
-    facts: dict[str, tuple[bool, Mapping[str, Any]]] = {}
-    for name in table.columns:
-        is_date = pd.api.types.is_datetime64_any_dtype(table[name])
-        facts[name] = (is_date, {})  # a table has no attributes
-    return guessed_time(facts)
+def is_text(column: pd.Series) -> bool:
+    """Tell whether a column may hold text, or objects."""
+    kinds = pd.api.types
+    return kinds.is_string_dtype(column) or kinds.is_object_dtype(column)
 
 
-def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
-    """Raise InputError: no column is called time."""
+def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with a column for each level of its index, and the names of these levels."""
+    _check_levels(table)
+    if isinstance(table.index, DATES) and table.index.name is None:
+        table = table.rename_axis("index" if "time" in table.columns else "time")
+    levels = [str(name) for name in table.index.names if name is not None]
+    table = table.rename(columns=str)
+    _check_names(table, levels)
+    if levels:
+        table = table.reset_index().rename(columns=str)
+    if table.empty:
+        raise InputError(
+            "data",
+            expected="a table with rows and columns",
+            got=f"one of {table.shape[0]} rows and {table.shape[1]} columns",
+            fix="check how it was read or filtered",
+        )
+    # groups, cuts and parquet make categories of numbers
+    categories = table.select_dtypes("category").columns
+    return table.astype({name: table[name].cat.categories.dtype for name in categories}), levels
+
+
+def _check_levels(table: pd.DataFrame) -> None:
+    """Raise where columns have several levels, or levels of the index have no names."""
+    if table.columns.nlevels > 1:
+        raise InputError(
+            "data",
+            expected="one name for each column",
+            got=f"{table.columns.nlevels} levels",
+            fix="join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]",
+        )
+    if table.index.nlevels > 1 and None in table.index.names:
+        fix = "name the levels: table.rename_axis(['run', 't']); a file with other separators: "
+        raise InputError("data", expected="names of the index", got="none", fix=fix + MORE)
+
+
+def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
+    """Raise where names occur twice, or are those of a file that was not split into columns."""
+    number_of = Counter([*levels, *table.columns])
+    repeated = sorted(name for name, number in number_of.items() if number > 1)
+    if repeated:
+        raise InputError(
+            "data",
+            expected="one column of each name",
+            got=f"{', '.join(repeated)} twice",
+            fix="rename one of them: table.columns = [...]",
+        )
+    first = str(table.columns[0]) if len(table.columns) else ""
+    if ";" in first or first.startswith(("#", "%")):
+        raise InputError(
+            "data",
+            expected="columns of a table",
+            got=f"a column {first[:40]!r}: semicolons between, or a line of comment",
+            fix=f"read it by {MORE}",
+        )
+
+
+def _without_row_numbers(table: pd.DataFrame, guesses: list[Guess]) -> pd.DataFrame:
+    """Return the table without a first column that nobody named and that counts the rows, as R and
+    pandas write it.
+    """
+    first = table.columns[0]
+    if first not in ("", "Unnamed: 0") or len(table) < 2:
+        return table
+    numbers = pd.to_numeric(table[first], errors="coerce")
+    if numbers.iloc[0] not in (0, 1) or not (numbers.diff()[1:] == 1).all():
+        return table
+    guesses.append(Guess("left out", repr(first), "it has no name, and counts the rows"))
+    return table.drop(columns=first)
+
+
+def _name_of_time(table: pd.DataFrame, time: str | None, guesses: list[Guess]) -> str:
+    """Return the column of time.
+
+    Raises:
+        InputError: no column is called so.
+    """
+    name = time or time_among_columns(table, guesses)
+    if name is not None:
+        return name
     raise InputError(
         "data",
         expected="a column of time",
@@ -128,17 +221,12 @@ def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
 
 def _check_columns(table: pd.DataFrame, context: Sequence[str], run: str | None, time: str) -> None:
     columns = list(table.columns)
-    if not len(table):
-        raise InputError(
-            "data", expected="rows", got="none", fix="check how the table was read or filtered"
-        )
     checks.one_of("time", time, columns)
     for name in context:
         checks.one_of("context", name, columns)
-    if run is None:
-        return
-    checks.one_of("trajectory", run, columns)
-    _check_every_row(table[run], run)
+    if run is not None:
+        checks.one_of("trajectory", run, columns)
+        _check_every_row(table[run], run)
 
 
 def _check_every_row(column: pd.Series, name: str) -> None:
@@ -174,139 +262,321 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     return column
 
 
+def _with_numbers(
+    table: pd.DataFrame, labels: set[str | None], guesses: list[Guess]
+) -> pd.DataFrame:
+    """Return the table with numbers in place of text that says numbers, NaN where a mark says that
+    one is missing.
+
+    Args:
+        table: of any columns.
+        labels: columns that stay as they are: "007" is a name of a run.
+        guesses: to which marks are added.
+
+    Raises:
+        InputError: a column of numbers with text between, of which nobody knows what it means.
+    """
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        if name in labels or not is_text(column):
+            continue
+        numbers = pd.to_numeric(column, errors="coerce")
+        has_text = numbers.isna() & column.notna()
+        if has_text.mean() > MOSTLY:
+            continue  # names, dates or remarks
+        marks = column[has_text].astype(str).str.strip()
+        unknown = marks[~marks.str.lower().isin(MISSING)]
+        if len(unknown):
+            raise InputError(
+                "data",
+                expected=f"numbers in {name!r}",
+                got=f"text, {unknown.iloc[0][:30]!r}, in {len(unknown)} of {len(table)} rows",
+                fix="convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...], "
+                "skiprows=[1]), say",
+            )
+        columns[name] = numbers.astype(np.float64)
+        if len(marks):
+            guesses.append(Guess("missing", name, f"{len(marks)} marks {marks.iloc[0]!r}"))
+    return table.assign(**columns)
+
+
+def _units_in_names(names: Sequence[str]) -> dict[str, str]:
+    """Return units behind names, as in "x [m]" and "x / m"; what is no unit, as in "x[0]", is a
+    name.
+    """
+    units = {name: split_unit(name).unit for name in names}
+    return {name: unit for name, unit in units.items() if is_unit(unit)}
+
+
+def _widened(
+    table: pd.DataFrame, time: str, units: dict[str, str], guesses: list[Guess]
+) -> pd.DataFrame:
+    """Return a table of rows (..., variable, value) with a column for each variable; others as they
+    are. Where a row is missing, the variable is NaN.
+
+    Raises:
+        InputError: several rows of one variable, time and place, or several units of a variable.
+    """
+    value = _column_called(table, VALUES, time)
+    variable = _column_called(table, VARIABLES, time)
+    if value is None or variable is None or not is_text(table[variable]):
+        return table
+    others = table.columns.drop([value, variable])
+    about = [name for name in others if _is_about(table, name, variable)]
+    keys = list(others.drop(about))
+    # text beside one number in each row is a remark or a name of the run
+    if not table.duplicated(keys).any():
+        return table
+    _check_long(table, keys, variable)
+    for name in about:
+        if name.strip().lower() in UNITS:
+            units |= _units_of_variables(table, variable, name)
+    wide = table.pivot(index=keys, columns=variable, values=value).rename(columns=str)
+    guesses.append(Guess("variables", listed(wide.columns), f"those in {variable}"))
+    return wide.rename_axis(columns=None).reset_index()
+
+
+def _column_called(table: pd.DataFrame, names: Sequence[str], time: str) -> str | None:
+    """Return the column of the first of these names that there is, in any letters; never time's."""
+    plain = {name.strip().lower(): name for name in table.columns if name != time}
+    return next((plain[name] for name in names if name in plain), None)
+
+
+def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
+    """Tell whether a column of text says something of each variable, its unit or its long name."""
+    if name.strip().lower() in UNITS:
+        return True
+    if not is_text(table[name]) or table[name].nunique() < 2:
+        return False
+    return int(table.groupby(variable)[name].nunique().max()) <= 1
+
+
+def _units_of_variables(table: pd.DataFrame, variable: str, column: str) -> dict[str, str]:
+    """Return units of the variables of a long table.
+
+    Raises:
+        InputError: a variable has several units.
+    """
+    pairs = table[[variable, column]].dropna().drop_duplicates()
+    repeated = pairs[variable][pairs[variable].duplicated()]
+    if len(repeated):
+        raise InputError(
+            "data",
+            expected=f"one unit of each {variable}",
+            got=f"several of {repeated.iloc[0]}",
+            fix="convert them to one",
+        )
+    return {str(label): str(unit) for label, unit in pairs.itertuples(index=False)}
+
+
+def _check_long(table: pd.DataFrame, keys: Sequence[str], variable: str) -> None:
+    """Raise where a variable has several values at one time and place, a row none of the keys, or a
+    variable is called as a column.
+    """
+    for name in (*keys, variable):
+        _check_every_row(table[name], name)
+    clashing = sorted(set(table[variable].astype(str)) & set(keys))
+    if clashing:
+        raise InputError(
+            "data",
+            expected=f"names in {variable} that no column has",
+            got=", ".join(clashing),
+            fix=f"rename the column: data.rename(columns={{{clashing[0]!r}: ...}})",
+        )
+    repeated = table.loc[table.duplicated([*keys, variable]), [*keys, variable]]
+    if len(repeated):
+        got = ", ".join(f"{name}={value}" for name, value in repeated.iloc[0].items())
+        raise InputError(
+            "data",
+            expected=f"one value of each {variable}",
+            got=f"several for {got}",
+            fix="add a column that tells the runs apart; rows that are there twice: "
+            "data.drop_duplicates()",
+        )
+
+
+def _with_space(
+    table: pd.DataFrame,
+    keys: list[str],
+    runs: Sequence[str],
+    levels: list[str],
+    guesses: list[Guess],
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table and its dimensions of space: levels of its index, and the fewest columns by
+    which rows of one time of a run differ. A column `place` numbers places that fill no grid.
+
+    Args:
+        table: one column for each variable.
+        keys: columns of runs and time.
+        runs: columns that tell runs apart.
+        levels: dimensions that are known.
+        guesses: to which dimensions are added.
+    """
+    keys = [*keys, *levels]
+    if not table.duplicated(keys).any():
+        return table, levels
+    candidates = list(_columns_of_places(table, keys, runs))
+    for number in range(1, MOST + 1):
+        for names in itertools.combinations(candidates, number):
+            if not table.duplicated([*keys, *names]).any():
+                table, space = _along(table, list(names), guesses)
+                return table, [*levels, *space]
+    return table, levels
+
+
+def _columns_of_places(
+    table: pd.DataFrame, keys: Sequence[str], runs: Sequence[str]
+) -> Iterator[str]:
+    """Yield columns of labels that occur in every run, and coordinates that are the same at each
+    time of each run. Names of people or of repeats occur in one run each.
+    """
+    for name in table.columns:
+        column = table[name]
+        number = column.nunique()
+        if name in keys or column.isna().any() or number < 2:
+            continue
+        within = None
+        if is_text(column):
+            within = runs
+        elif re.split("[^a-z]", name.lower())[0] in SPACE:
+            within = keys
+        if within is None:
+            continue
+        groups = [table[key] for key in within]
+        if not groups or (column.groupby(groups, sort=False).nunique() == number).all():
+            yield name
+
+
+def _along(
+    table: pd.DataFrame, names: list[str], guesses: list[Guess]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with its dimensions, which are the number of the place where a grid would be
+    empty.
+    """
+    # as the rows go through them, so that the state has the order of the rows
+    changes = (table[names] != table[names].shift()).sum()
+    names = sorted(names, key=changes.__getitem__)
+    places = table[names].drop_duplicates()
+    text = " and ".join(names)
+    if places.nunique().prod() <= FILLING * len(places):
+        guesses.append(Guess("dimensions", text, "rows of one time differ in it"))
+        return table, names
+    why = f"rows of one time differ in it: {len(places)} scattered places, which are numbered"
+    guesses.append(Guess("dimensions", text, why))
+    numbers = table.groupby(names, sort=False).ngroup()
+    return table.assign(**{NUMBER_OF_PLACE: numbers}), [NUMBER_OF_PLACE]
+
+
 def _name_of_runs(table: pd.DataFrame, context: Sequence[str]) -> str | None:
     """Return the column that tells runs apart, None where there is none."""
+    parameters = [name for name in context if name in table.columns]
     for name in columns_of_runs(table.columns):
         if name in TRAJECTORIES:
             return name
         # a scenario with several values of a parameter holds several runs
-        parameters = [parameter for parameter in context if parameter in table.columns]
-        if name not in context and not _varies_within(table, name, parameters):
+        counts = table.groupby(name)[parameters].nunique(dropna=False)
+        if name not in context and (counts <= 1).all(axis=None):
             return name
     return None
-
-
-def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
-    """Tell whether one of these columns has several values in a run."""
-    if not names:
-        return False
-    return bool((table.groupby(run)[list(names)].nunique(dropna=False) > 1).any(axis=None))
 
 
 def _is_single(
     table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str]
 ) -> bool:
-    """Tell whether rows without a column of runs are one run: a single row of each time and place."""
-    if table.duplicated([time, *space]).any():
-        return False
-    return not _are_blocks(table, context, time)
-
-
-def _are_blocks(table: pd.DataFrame, context: Sequence[str], time: str) -> bool:
-    """Tell whether rows at one time each are runs one after the other: parameters stay between gaps
-    in time, and change across them alone.
+    """Tell whether rows without a column of runs are one run: a single row of each time and place,
+    and no parameters that stay between gaps in time and change across them alone.
     """
-    if not context:
+    if table.duplicated([time, *space]).any():
         return False
     ordered = table.sort_values(time, kind="stable")
     values = ordered[list(context)]
     changes = (values != values.shift()).any(axis=1).to_numpy()[1:]
     steps = ordered[time].diff().to_numpy()[1:]
     if not changes.any() or changes.all():
-        return False
+        return True
     longest = steps[~changes].max()
-    return bool((steps[changes] > GAP * longest).all())
+    return not bool((steps[changes] > GAP * longest).all())
 
 
 def _with_runs(
-    table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str], is_single: bool
-) -> tuple[pd.DataFrame, str, list[str]]:
-    """Return the table with a column of runs, its name, and sentences for warnings: rows of one
-    context are a run, or rows before the times begin again.
+    table: pd.DataFrame,
+    context: Sequence[str],
+    time: str,
+    space: Sequence[str],
+    is_single: bool,
+    guesses: list[Guess],
+) -> tuple[pd.DataFrame, str]:
+    """Return the table with a column of runs, and its name: rows of one context are a run, or rows
+    before the times begin again.
     """
-    if is_single:
-        return table.assign(trajectory=0), "trajectory", []
-    if not space and table.duplicated([*context, time]).any():
-        runs = restarts(table, time, context)
+    if not is_single and not space and table.duplicated([*context, time]).any():
+        runs = _restarts(table, time, context)
         if runs is not None:
-            note = f"times begin again: {int(runs.max()) + 1} runs, in the order of the rows"
-            return table.assign(trajectory=runs), "trajectory", [note]
-    if not context:
-        return table.assign(trajectory=0), "trajectory", []
+            why = f"times begin again: {int(runs.max()) + 1}, in the order of the rows"
+            guesses.append(Guess("runs", "trajectory", why))
+            return table.assign(trajectory=runs), "trajectory"
+    if is_single or not context:
+        return table.assign(trajectory=0), "trajectory"
     groups = table.groupby(list(context))
-    notes = []
     if table[time].nunique() > 1 and groups[time].nunique().max() == 1:
-        notes.append(
-            f"each context has a single time: {groups.ngroups} runs of one; where a parameter moves, "
-            "name the runs, trajectory='...'"
-        )
+        why = f"a single time of each: {groups.ngroups} runs of one; where a parameter moves, "
+        guesses.append(Guess("runs", listed(context), f"{why}name the runs, trajectory='...'"))
     if len(context) == 1:
-        return table, context[0], notes
-    return table.assign(trajectory=groups.ngroup()), "trajectory", notes
+        return table, context[0]
+    return table.assign(trajectory=groups.ngroup()), "trajectory"
+
+
+def _restarts(table: pd.DataFrame, time: str, context: Sequence[str]) -> pd.Series | None:
+    """Return numbers of the runs of rows whose times begin again at the same one; None where rows
+    are not such runs in their order.
+    """
+    steps = table[time].diff()
+    zero = steps.iloc[-1] - steps.iloc[-1]
+    runs = (steps <= zero).cumsum()
+    groups = table.groupby(runs.to_numpy())
+    if groups[time].first().nunique() > 1 or groups.ngroups < 2 or groups.size().min() < FEWEST:
+        return None
+    counts = groups[list(context)].nunique(dropna=False)
+    return runs if (counts <= 1).all(axis=None) else None
 
 
 def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str, time: str) -> None:
     """Raise where a run has several rows of one time and place."""
-    repeated = table.duplicated(list(keys))
-    if not repeated.any():
+    repeated = table.loc[table.duplicated(list(keys)), list(keys)]
+    if not len(repeated):
         return
-    repeated_keys = table.loc[repeated, list(keys)]
-    row = repeated_keys.iloc[0].drop(run)
-    got = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
-    names = ", ".join(name for name in keys if name != "trajectory")
+    row = repeated.iloc[0].drop(run)
+    got = f"several for {', '.join(f'{name}={value}' for name, value in row.items())}"
+    fix = (
+        "name the runs, trajectory='...' or `romkit check FILE --trajectory ... --out NEW`, or all "
+        "parameters, context=[...], or put dimensions into the index, "
+        "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()"
+    )
     clock = table[time]
     if clock.dtype.kind in "fiu" and single_precision(clock.to_numpy(np.float64)):
-        raise InputError(
-            "data",
-            expected=f"one row for each {names}",
-            got=f"several for {got}, in times rounded to single precision (float32)",
-            fix=IN_DOUBLE,
-        )
-    raise InputError(
-        "data",
-        expected=f"one row for each {names}",
-        got=f"several for {got}",
-        fix="name the runs, trajectory='...' or `romkit check FILE --trajectory ... --out NEW`, or all "
-        "parameters, context=[...], or put dimensions into the index, "
-        "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()",
-    )
+        got = f"{got}, in times rounded to single precision (float32)"
+        fix = IN_DOUBLE
+    names = ", ".join(name for name in keys if name != "trajectory")
+    raise InputError("data", expected=f"one row for each {names}", got=got, fix=fix)
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, int | float | np.number):
-        return f"{value:g}"
-    return str(value)
-
-
-def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table with times that runs share, and sentences for warnings."""
+def _on_one_clock(table: pd.DataFrame, run: str, time: str, guesses: list[Guess]) -> pd.DataFrame:
+    """Return the table with times that runs share."""
     times = table[time]
     if times.dtype.kind in "mM":
-        starts = times.groupby(table[run]).min()
-        if starts.nunique() == 1:
-            return table, []  # dates stay dates, which forecasts give back
+        if times.groupby(table[run]).min().nunique() == 1:
+            return table  # dates stay dates, which forecasts give back
         times = (times - times.min()) / np.timedelta64(1, "s")
     values = times.to_numpy(np.float64)
-    groups = table.groupby(run, sort=True)
-    rows_of_runs = list(groups.indices.values())
+    rows_of_runs = list(table.groupby(run, sort=True).indices.values())
     clocks = [np.unique(values[rows]) for rows in rows_of_runs]
     shared, notes = shared_clock(clocks)
+    guesses += [Guess("time", time, note) for note in notes]
     moved = np.empty_like(values)
     for rows, before, after in zip(rows_of_runs, clocks, shared, strict=True):
         moved[rows] = after[np.searchsorted(before, values[rows])]
-    return table.assign(**{time: moved}), notes
-
-
-def _variables(
-    table: pd.DataFrame, keys: list[str], context: Sequence[str], places: Mapping[str, Place]
-) -> xr.Dataset:
-    """Return a dataset of the columns, of those that are called by places one variable."""
-    others = table.drop(columns=list(places))
-    data = _with_constant_coordinates(others, keys, context)
-    if not places:
-        return data
-    columns = table.set_index(keys)[list(places)].to_xarray()
-    return data.assign({VARIABLE: along_places(columns, places)})
+    return table.assign(**{time: moved})
 
 
 def _with_constant_coordinates(
@@ -321,24 +591,20 @@ def _with_constant_coordinates(
     groups = table.groupby(run)
     has_course = groups[time].nunique().max() > 1
     data = table.set_index(list(keys)).to_xarray()
-    # a parameter stands in each row of its run
-    for name in table.columns:
+    for name in table.columns.difference(keys, sort=False):
         is_state = not has_course and name not in context and table[name].dtype.kind == "f"
-        if name in keys or is_state:
+        if is_state:
             continue
-        if space and _stays_at_places(table, name, space):
+        varies = table[name].nunique(dropna=False) > 1
+        if space and varies and _is_constant(table, name, space):
             places = table.drop_duplicates(space).set_index(space)[name].to_xarray()
             data = data.drop_vars(name).assign_coords({name: places.variable})
-            continue
-        column = groups[name]
-        if column.nunique(dropna=False).max() <= 1:
-            coordinate = (run, column.first().values)
+        elif _is_constant(table, name, [run]):
+            coordinate = (run, groups[name].first().values)
             data = data.drop_vars(name).assign_coords({name: coordinate})
     return data
 
 
-def _stays_at_places(table: pd.DataFrame, name: str, space: Sequence[str]) -> bool:
-    """Tell whether a column has one value at each place, and several in all."""
-    if table[name].nunique(dropna=False) < 2:
-        return False
-    return int(table.groupby(list(space))[name].nunique(dropna=False).max()) <= 1
+def _is_constant(table: pd.DataFrame, name: str, within: Sequence[str]) -> bool:
+    """Tell whether a column has one value in each group of rows."""
+    return int(table.groupby(list(within))[name].nunique(dropna=False).max()) <= 1

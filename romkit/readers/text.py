@@ -1,4 +1,4 @@
-"""Tables in text, perhaps compressed: separators, decimal signs, comments, names and units.
+"""Tables in text, perhaps compressed, by pandas: dialects, names, units and comments.
 
 What may stand above the numbers, in this order: lines about the measurement, which are left out
 with a warning; a row of names, or a comment with them; a row of units.
@@ -13,16 +13,15 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
 
-import numpy as np
 import pandas as pd
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
-from romkit.data.units import is_unit
+from romkit.readers.numbers import MISSING
 from romkit.readers.ways import WAYS, check_is_table
 
 ENDINGS = {".csv", ".tsv", ".txt", ".dat", ".tab", ".asc", ".prn"}
@@ -37,7 +36,7 @@ OPENERS: Mapping[str, Callable[..., TextIO]] = {
 ENCODING = "utf-8-sig"
 """UTF-8, without the mark that spreadsheets write in front."""
 
-EXACT = {}
+EXACT: dict[str, Any] = {}
 """Settings by which numbers are read to the last bit, as they are by default from pandas 3.1 on."""
 if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
     EXACT = {"float_precision": "round_trip"}
@@ -48,22 +47,13 @@ COMMENT = ("#", "%", "!", "//")
 BLANKS = r"\s+"
 """Separator of columns that are aligned by blanks."""
 
-DIALECTS = (
-    (";", "."), (";", ","), ("\t", "."), ("\t", ","), (",", "."), (BLANKS, "."), (BLANKS, ","),
-)  # fmt: skip
-"""Separators of columns and decimal signs."""
-
-JUDGED_BY = 200
+HEAD = 200
 """Lines by which the dialect of a table and the number of its columns are judged."""
 
-BEGINNING = 2048
-"""Bytes by which a file whose ending says nothing is judged."""
-
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][-+]?[0-9]+)?|[-+]?(inf|nan)", re.I)
-"""A number, perhaps with the exponent of Fortran."""
 
-FORTRAN = r"^\s*([-+]?[0-9.]+)[dD]([-+]?[0-9]+)\s*$"
-"""A number with an exponent that only Fortran knows."""
+FORTRAN = re.compile(r"(?<=[0-9.])[dD](?=[-+][0-9]{2}\b)")
+"""The letter of an exponent that only Fortran writes so, 1.0D+00."""
 
 CLOCK = r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
 
@@ -74,12 +64,14 @@ DATE = re.compile(
 """A date, a time of day, or both."""
 
 
-@dataclass(frozen=True)
-class Dialect:
+Rows = Mapping[int, Sequence[str]]
+"""Cells by the numbers of their lines."""
+
+
+class Dialect(NamedTuple):
     """Separators of columns, and between the digits of a number."""
 
     separator: str
-
     decimal: str
 
     def cells(self, line: str) -> list[str]:
@@ -89,45 +81,68 @@ class Dialect:
         row = next(csv.reader([line], delimiter=self.separator, skipinitialspace=True), [])
         return [cell.strip() for cell in row]
 
-    def is_value(self, cell: str) -> bool:
-        """Tell whether a cell holds a number or a date."""
-        text = cell.strip('"')
-        number = text.replace(",", ".") if self.decimal == "," else text
-        return bool(DATE.fullmatch(text) or NUMBER.fullmatch(number))
-
     def number_of_values(self, row: Sequence[str]) -> int:
         """Count the cells that hold a number or a date."""
-        return sum(map(self.is_value, row))
+        count = 0
+        for cell in row:
+            text = cell.strip('"')
+            number = text.replace(",", ".") if self.decimal == "," else text
+            count += bool(DATE.fullmatch(text) or NUMBER.fullmatch(number))
+        return count
+
+    def score(self, lines: Sequence[str]) -> tuple[float, int]:
+        """Return share of the cells that hold a value, and their number; none of a separator that
+        half of the lines lack, or of decimal commas between no digits.
+        """
+        text = "".join(lines)
+        number_with = sum(self.separator in line for line in lines)
+        is_rare = self.separator != BLANKS and number_with < len(lines) / 2
+        if is_rare or (self.decimal == "," and not re.search(r"[0-9],[0-9]", text)):
+            return -1.0, 0
+        cells = [cell for line in lines for cell in self.cells(line)]
+        with_content = sum(map(bool, cells))
+        return round(self.number_of_values(cells) / max(with_content, 1), 3), len(cells)
+
+
+DIALECTS = [
+    Dialect(*rule)
+    for rule in (";.", ";,", "\t.", "\t,", ",.", (BLANKS, "."), (BLANKS, ","))
+]  # fmt: skip
+"""Dialects; `csv.Sniffer` knows no decimal sign, and takes a decimal comma for the separator."""
+
+
+class Head(NamedTuple):
+    """What stands above the numbers.
+
+    Attributes:
+        names: of the columns.
+        units: by name.
+        first: number of the first line of numbers.
+    """
+
+    names: list[str]
+    units: dict[str, str]
+    first: int
 
 
 def can_read(path: Path) -> bool:
     """Tell whether a file is a table in text, by the ending of its name or its first lines."""
     endings = [ending.lower() for ending in path.suffixes]
     ending = endings[-1] if endings else ""
-    if not path.is_file():
+    if ending in ENDINGS or not path.is_file():
         return ending in ENDINGS
     if ending in {*OPENERS, ".zip"}:
         # a zipped zarr store is none
         return ".zarr" not in endings
-    if ending in ENDINGS:
-        return True
     if ending in WAYS:
         return False
-    return _has_lines(path)
-
-
-def _has_lines(path: Path) -> bool:
-    """Tell whether a file begins by lines of text, which are no markup."""
     with path.open("rb") as stream:
-        beginning = stream.read(BEGINNING)
+        beginning = stream.read(2048)
     # a letter of several bytes may be cut at the end
-    is_cut = len(beginning) == BEGINNING
-    try:
-        text = beginning.decode("utf-8", errors="ignore" if is_cut else "strict")
-    except UnicodeDecodeError:
-        return False
+    text = beginning.decode("utf-8", errors="ignore")
+    is_text = len(text.encode()) > len(beginning) - 4 and "\0" not in text and "\n" in text
     is_markup = text.lstrip().startswith(("<", "{", "["))
-    return "\0" not in text and "\n" in text and not is_markup
+    return is_text and not is_markup
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -171,136 +186,85 @@ def table_of_text(path: str | Path, stream: TextIO) -> pd.DataFrame:
         ValueError: of pandas, rows that it does not read.
     """
     lines = list(stream)
-    check_is_table(path, lines[:JUDGED_BY])
-    dialect = dialect_of(lines[:JUDGED_BY])
-    names, units, first = _head(path, lines[:JUDGED_BY], dialect)
-    body = _without_comments(path, lines[first:], dialect)
+    check_is_table(path, lines[:HEAD])
+    dialect = dialect_of(lines[:HEAD])
+    names, units, first = _head(path, lines[:HEAD], dialect)
+    body = [line for line in lines[first:] if _has_cells(line)]
     if dialect.separator == BLANKS:
         _check_full_rows(path, body, len(names))
     table = pd.read_csv(
-        io.StringIO("".join(body)),
+        io.StringIO(FORTRAN.sub("e", "".join(body))),
         sep=dialect.separator,
         decimal=dialect.decimal,
         header=None,
         names=names,
         index_col=False,
         skipinitialspace=True,
+        na_values=sorted(MISSING),
         **EXACT,
     )
     # a separator at the end of each line makes a column
     if names[-1].startswith("Unnamed: ") and table[names[-1]].isna().all():
         table = table.drop(columns=names[-1])
-    table = _with_usual_numbers(table, dialect)
     table.attrs = {"units": units}
     return table
 
 
 def dialect_of(lines: Sequence[str]) -> Dialect:
     """Find the dialect by which most cells are numbers or dates, in most columns."""
-    rows = [line for line in lines if line.strip() and not line.lstrip().startswith(COMMENT)]
-    judged = rows[1:] or rows
-    best, best_score = Dialect(",", "."), (-1.0, 0)
-    for separator, decimal in DIALECTS:
-        dialect = Dialect(separator, decimal)
-        if not _is_in_use(dialect, judged):
-            continue
-        score = _score(dialect, judged)
-        if score > best_score:
-            best, best_score = dialect, score
-    return best
+    rows = [line for line in lines if _has_cells(line)]
+    scores = [dialect.score(rows[1:] or rows) for dialect in DIALECTS]
+    return DIALECTS[scores.index(max(scores))]
 
 
-def _is_in_use(dialect: Dialect, lines: Sequence[str]) -> bool:
-    """Tell whether half of the lines have the separator, and a comma is between digits somewhere
-    where it is the decimal sign.
-    """
-    if dialect.separator != BLANKS:
-        number = sum(dialect.separator in line for line in lines)
-        if number < len(lines) / 2:
-            return False
-    return dialect.decimal == "." or any(re.search(r"[0-9],[0-9]", line) for line in lines)
+def _has_cells(line: str) -> bool:
+    """Tell whether a line is neither empty nor a comment."""
+    return bool(line.strip()) and not line.lstrip().startswith(COMMENT)
 
 
-def _score(dialect: Dialect, lines: Sequence[str]) -> tuple[float, int]:
-    """Return share of the cells with content that hold a number or a date, and number of cells."""
-    cells = [cell for line in lines for cell in dialect.cells(line)]
-    with_content = sum(map(bool, cells))
-    share = dialect.number_of_values(cells) / max(with_content, 1)
-    return round(share, 3), len(cells)
-
-
-def _head(
-    path: str | Path, lines: Sequence[str], dialect: Dialect
-) -> tuple[list[str], dict[str, str], int]:
+def _head(path: str | Path, lines: Sequence[str], dialect: Dialect) -> Head:
     """Read what stands above the numbers.
-
-    Returns:
-        Names of the columns, units by name, and the number of the first line of numbers.
 
     Raises:
         FileError: no names, or not as many as columns.
     """
-    rows, comments = _rows(lines, dialect)
+    rows = {k: dialect.cells(line) for k, line in enumerate(lines) if _has_cells(line)}
     if not rows:
         raise FileError(path, problem="holds no table", fix="write a row of names first")
     width = _width(rows)
-    above = _numbers_of_head(rows, width, dialect)
-    about = [*above]
-    units: dict[str, str] = {}
-    names = _names_in_comment(comments, width, dialect)
-    # names in a comment count where the row above the numbers is too short for names
-    is_named = bool(names) and (not above or len(rows[above[-1]]) < width)
-    if above and not is_named:
-        names = rows[about.pop()]
-        if about and _are_units(names, rows[about[-1]], width):
-            units_row = names
-            names = rows[about.pop()]
-            units = _units(names, units_row)
-    names = _completed([name.strip('"') for name in names], lines, rows, above, width)
-    _check_names(path, names, width)
-    if about:
-        _warn_of_left_out([lines[number] for number in about])
+    above = _rows_above(rows, width, dialect)
     first = max(above, default=-1) + 1
-    return names, units, first
+    names = _names_in_comment(lines[: next(iter(rows))], width, dialect)
+    units: list[str] = []
+    # names in a comment count where the row above the numbers is too short for names
+    has_row = bool(above) and (not names or len(rows[above[-1]]) >= width)
+    if has_row:
+        names, units = _names_and_units(rows, above, width)
+    names = _completed([name.strip('"') for name in names], lines, rows, first)
+    _check_names(path, names, width)
+    _say_left_out([lines[k] for k in above])
+    cells = [cell.strip(" []()-") for cell in units]
+    return Head(names, dict(filter(all, zip(names, cells, strict=False))), first)
 
 
-def _warn_of_left_out(lines: Sequence[str]) -> None:
-    """Warn of lines about the measurement, by the first four."""
-    texts = ", ".join(repr(line.strip().strip(",;")[:40]) for line in lines[:4])
-    warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
-
-
-def _rows(lines: Sequence[str], dialect: Dialect) -> tuple[dict[int, list[str]], list[str]]:
-    """Return cells by the numbers of their lines, and the comments above all of them."""
-    rows: dict[int, list[str]] = {}
-    comments: list[str] = []
-    for number, line in enumerate(lines):
-        is_comment = line.lstrip().startswith(COMMENT)
-        if is_comment and not rows:
-            comments.append(line)
-        elif line.strip() and not is_comment:
-            rows[number] = dialect.cells(line)
-    return rows, comments
-
-
-def _width(rows: Mapping[int, Sequence[str]]) -> int:
-    """Return number of columns: the most frequent number of cells in the last rows."""
-    last = list(rows.values())[-JUDGED_BY // 2 :]
-    sizes = Counter(map(len, last))
+def _width(rows: Rows) -> int:
+    """Return number of columns: the last rows are numbers, and most of them are complete."""
+    sizes = Counter(map(len, list(rows.values())[-HEAD // 2 :]))
     return max(sizes, key=lambda size: (sizes[size], size))
 
 
-def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
-    """Return units by name, of the columns that have one."""
-    units = {name: cell.strip(" []()") for name, cell in zip(names, row, strict=False)}
-    return {name: unit for name, unit in units.items() if unit not in ("", "-")}
+def _say_left_out(lines: Sequence[str]) -> None:
+    """Warn of lines about the measurement, by the first four."""
+    if lines:
+        texts = ", ".join(repr(line.strip().strip(",;")[:40]) for line in lines[:4])
+        warn(f"lines above the names of the columns are left out: {texts}", DataWarning)
 
 
-def _numbers_of_head(rows: Mapping[int, Sequence[str]], width: int, dialect: Dialect) -> list[int]:
+def _rows_above(rows: Rows, width: int, dialect: Dialect) -> list[int]:
     """Find the lines before the first one of numbers."""
     above: list[int] = []
     has_names = False
-    for number, row in rows.items():
+    for k, row in rows.items():
         values = dialect.number_of_values(row)
         texts = sum(map(bool, row)) - values
         is_full = len(row) >= width - 1
@@ -308,55 +272,48 @@ def _numbers_of_head(rows: Mapping[int, Sequence[str]], width: int, dialect: Dia
         if is_full and values and (has_names or not texts):
             break
         has_names = has_names or (is_full and values == 0)
-        above.append(number)
+        above.append(k)
     return above
 
 
-def _are_units(row: Sequence[str], names: Sequence[str], width: int) -> bool:
-    """Tell whether a row below names holds their units."""
-    if len(row) < width:
-        return False
-    cells = [cell.strip(" []()") for cell in row if cell]
-    if all(cell == "-" or is_unit(cell) for cell in cells):
-        return len(names) >= width - 1
-    # below names that are complete nothing else can be missing
-    return len(names) == width and all(names) and len(set(names)) == width
+def _names_and_units(rows: Rows, above: list[int], width: int) -> tuple[list[str], list[str]]:
+    """Take names, and perhaps units, from the rows above the numbers, last ones first."""
+    last = list(rows[above.pop()])
+    if above and len(last) >= width:
+        before = list(rows[above[-1]])
+        # a row that has a name of its own for each column: what stands below are units
+        if len(before) == width and "" not in before and len(set(before)) == width:
+            above.pop()
+            return before, last
+    return last, []
 
 
-def _completed(
-    names: Sequence[str],
-    lines: Sequence[str],
-    rows: Mapping[int, Sequence[str]],
-    above: Sequence[int],
-    width: int,
-) -> list[str]:
-    """Return name columns that nobody named: an empty one at the end, or that of the names of rows."""
-    below = [number for number in rows if number not in above]
-    is_one_short = len(names) == width - 1
-    # R writes the names of rows in quotes
-    if is_one_short and below and lines[below[0]].lstrip().startswith('"'):
-        return ["Unnamed: 0", *names]
-    if is_one_short and _has_empty_end(rows, below):
-        names = [*names, ""]
-    has_names_beyond = any(names[width:])
-    if not has_names_beyond:
-        names = names[:width]
+def _completed(names: list[str], lines: Sequence[str], rows: Rows, first: int) -> list[str]:
+    """Name columns that nobody named: an empty one at the end, or that of the names of rows."""
+    below = {k: row for k, row in rows.items() if k >= first}
+    if not below:
+        return names
+    start, row = next(iter(below.items()))
+    width = len(row)
+    if len(names) == width - 1:
+        if lines[start].lstrip().startswith('"'):
+            names = ["", *names]  # as R writes names of rows
+        elif not any(map(itemgetter(-1), below.values())):
+            names = [*names, ""]
+    while len(names) > width and not names[-1]:
+        names = names[:-1]
     return [name or f"Unnamed: {column}" for column, name in enumerate(names)]
 
 
-def _has_empty_end(rows: Mapping[int, Sequence[str]], numbers: Sequence[int]) -> bool:
-    """Tell whether the last cell is empty in each of some rows, as a separator at the end makes it."""
-    return not any(rows[number][-1] for number in numbers)
-
-
-def _names_in_comment(comments: Sequence[str], width: int, dialect: Dialect) -> list[str]:
+def _names_in_comment(lines: Sequence[str], width: int, dialect: Dialect) -> list[str]:
     """Read names in the last line of comment, none where it has not one for each column."""
+    comments = [line for line in lines if line.strip()]
     if not comments:
         return []
     text = comments[-1].strip().lstrip("#%!/").strip()
     for separator in (dialect.separator, ",", "\t", r"\s{2,}", BLANKS):
         names = [name.strip() for name in re.split(separator, text)]
-        if len(names) == width and not any(map(dialect.is_value, names)):
+        if len(names) == width and not dialect.number_of_values(names):
             return names
     return []
 
@@ -386,59 +343,16 @@ def _check_names(path: str | Path, names: Sequence[str], width: int) -> None:
         )
 
 
-def _without_comments(path: str | Path, lines: Sequence[str], dialect: Dialect) -> list[str]:
-    """Keep the lines of numbers.
-
-    Raises:
-        FileError: a second table follows.
-    """
-    kept: list[str] = []
-    is_after_gap = False
-    for line in lines:
-        if line.lstrip().startswith(COMMENT):
-            continue
-        if not line.strip():
-            is_after_gap = True
-            continue
-        if is_after_gap and kept and not dialect.number_of_values(dialect.cells(line)):
-            raise FileError(
-                path,
-                problem=f"holds several tables; one begins by {line.strip()[:40]!r}",
-                fix="write each to a file of its own",
-            )
-        is_after_gap = False
-        kept.append(line)
-    return kept
-
-
 def _check_full_rows(path: str | Path, lines: Sequence[str], width: int) -> None:
     """Raise where a line has less than `width` cells, of which blanks do not say which is empty."""
     for line in lines:
         number = len(line.split())
-        if 0 < number < width:
+        if number < width:
             raise FileError(
                 path,
                 problem=f"has {number} cells in {width} columns, {line.strip()[:40]!r}",
                 fix="write NaN into empty cells: blanks do not say which one is",
             )
-
-
-def _with_usual_numbers(table: pd.DataFrame, dialect: Dialect) -> pd.DataFrame:
-    """Read points and exponents of columns that other text kept from being read as numbers."""
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        if not pd.api.types.is_string_dtype(column) and not pd.api.types.is_object_dtype(column):
-            continue
-        text = column.astype("string").str.replace(FORTRAN, r"\1e\2", regex=True)
-        if dialect.decimal == ",":
-            text = text.str.replace(r"^([-+]?[0-9]*),([0-9])", r"\1.\2", regex=True)
-        numbers = pd.to_numeric(text, errors="coerce")
-        if numbers.notna().sum() <= pd.to_numeric(column, errors="coerce").notna().sum():
-            continue
-        is_complete = numbers.notna().sum() == column.notna().sum()
-        columns[name] = numbers.astype(np.float64) if is_complete else text.astype(object)
-    return table.assign(**columns)
 
 
 def _opened(file: Path) -> TextIO:
@@ -449,11 +363,8 @@ def _opened(file: Path) -> TextIO:
     if ending != ".zip":
         return file.open(encoding=ENCODING)
     archive = zipfile.ZipFile(file)
-    names = []
-    for name in archive.namelist():
-        # macOS adds a second file to each
-        if not name.endswith("/") and not name.startswith("__MACOSX"):
-            names.append(name)
+    # macOS adds a second file to each
+    names = [name for name in archive.namelist() if not name.startswith("__MACOSX")]
     if len(names) != 1:
         archive.close()
         raise FileError(

@@ -1,7 +1,6 @@
 """Times of a dataset: which variable they are, and its numbers along one dimension."""
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import xarray as xr
@@ -10,14 +9,14 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock, seconds_since_first, shared_clock, with_missing_times
 from romkit.data.names import TIMES, TRAJECTORIES
-from romkit.readers.names import guessed_time
+from romkit.readers.names import Fact, Guess, guessed_time
 
 
-def with_time(data: xr.Dataset, declared: str | None) -> tuple[xr.Dataset, str, list[str]]:
-    """Return data with times as increasing numbers along `time`, the name of time in the data, and
-    warnings.
-    """
-    name, notes = _time_name(data, declared)
+def with_time(
+    data: xr.Dataset, declared: str | None, guesses: list[Guess]
+) -> tuple[xr.Dataset, str]:
+    """Return data with times as increasing numbers along `time`, and the name of time in the data."""
+    name = _time_name(data, declared, guesses)
     if name not in data.variables:
         raise InputError(
             "data",
@@ -27,20 +26,22 @@ def with_time(data: xr.Dataset, declared: str | None) -> tuple[xr.Dataset, str, 
         )
     data = _with_numbers(data.set_coords(name), name)
     if data[name].ndim == 2:
-        data, clock_notes = _on_one_clock(data, name)
-        notes += clock_notes
-    data, dim_notes = _with_dim_of_times(data, name)
+        data = _on_one_clock(data, name, guesses)
+    dim = str(data[name].dims[0])
+    others = {dim, "time"} - {name}
+    for other in sorted(others.intersection(map(str, data.variables))):
+        guesses.append(Guess("time", name, f"the numbers of {other!r} are left out"))
+        data = data.drop_vars(other)
+    if dim != name:
+        data = data.swap_dims({dim: name})
     # checked before the grid is filled: an interval of zero or of NaN has no grid
     times = data[name].values.astype(np.float64)
     if times.size:
         check_clock(name, times)
     data, missing = with_missing_times(data, name)
-    notes += dim_notes
     if missing:
-        notes.append(f"{missing} times are missing from an even grid; they are NaN")
-    if name != "time":
-        data = data.rename({name: "time"})
-    return data, name, notes
+        guesses.append(Guess("time", name, f"{missing} times of an even grid are missing: NaN"))
+    return data.rename({name: "time"}) if name != "time" else data, name
 
 
 def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
@@ -55,47 +56,28 @@ def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
     return data.assign_coords({name: (times.dims, seconds, about)})
 
 
-def _with_dim_of_times(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
-    """Return data whose dimension of time has the name of its times, with no other variable of this
-    name or of "time"; and warnings.
-    """
-    notes = []
-    dim = str(data[name].dims[0])
-    if dim != name:
-        if dim in data.variables:
-            notes.append(f"times are those of {name!r}; the numbers of {dim!r} are left out")
-            data = data.drop_vars(dim)
-        data = data.swap_dims({dim: name})
-    if name != "time" and "time" in data.variables:
-        notes.append(f"times are those of {name!r}; 'time' is left out")
-        data = data.drop_vars("time")
-    return data, notes
-
-
-def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
-    """Return name of the variable or dimension of time, and a warning where it is a guess.
+def _time_name(data: xr.Dataset, declared: str | None, guesses: list[Guess]) -> str:
+    """Return name of the variable or dimension of time.
 
     Raises:
         InputError: there is none, or another than declared.
     """
     candidates = _candidates_for_time(data)
     if declared is not None:
-        names = dict.fromkeys([*candidates, *map(str, data.sizes)])
-        checks.one_of("time", declared, list(names))
-        return declared, []
+        checks.one_of("time", declared, list(dict.fromkeys([*candidates, *map(str, data.sizes)])))
+        return declared
     for name in TIMES:
-        is_coordinate = name in candidates and name in data.coords
-        if is_coordinate or name in data.dims:
-            return name, []
-    facts: dict[str, tuple[bool, Mapping[str, Any]]] = {}
+        if name in data.dims or (name in candidates and name in data.coords):
+            return name
+    facts = {}
     for name, values in candidates.items():
         # times (run, step) are taken by their usual names alone
         if values.ndim == 1 or name in TIMES:
-            facts[name] = (values.dtype.kind == "M", values.attrs)
-    guess, notes = guessed_time(facts)
+            facts[name] = Fact(values.dtype.kind == "M", values.attrs)
+    guess = guessed_time(facts, guesses)
     if guess is None:
         _refuse_without_time(data)
-    return guess, notes
+    return guess
 
 
 def _candidates_for_time(data: xr.Dataset) -> dict[str, xr.Variable]:
@@ -116,7 +98,7 @@ def _refuse_without_time(data: xr.Dataset) -> NoReturn:
     raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {dims}", fix=fix)
 
 
-def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
+def _on_one_clock(data: xr.Dataset, name: str, guesses: list[Guess]) -> xr.Dataset:
     """Return data of runs with times (run, step) of their own along one dimension of time."""
     clock_of_runs = data[name]
     run, step = map(str, clock_of_runs.dims)
@@ -134,6 +116,7 @@ def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
         runs.append(moving.isel({run: k, step: is_known}))
         times.append(known_times)
     times, notes = shared_clock(times)
+    guesses += [Guess("time", name, note) for note in notes]
     clocked = []
     for values, clock in zip(runs, times, strict=True):
         values = values.rename_dims({step: name})
@@ -143,4 +126,4 @@ def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
     joined = joined.assign(fixed)
     labels = [key for key in fixed if key in data.coords]
     joined = joined.set_coords(labels)
-    return joined.assign_attrs(data.attrs), notes
+    return joined.assign_attrs(data.attrs)

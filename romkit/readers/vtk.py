@@ -173,7 +173,7 @@ def _on_mesh(
         axes = _axes(numbers, data)
         points, cells = _grid([data[axis].values for axis in axes])
         fields = _along_axes(numbers, axes, len(points))
-        wanted = "fields on a grid whose axes have coordinates"
+        wanted = "fields on a grid of at most three axes with coordinates"
     if not fields:
         shapes = [f"{name} {values.shape}" for name, values in numbers.items()]
         raise InputError(
@@ -208,13 +208,15 @@ def _of_sizes(numbers: Mapping[str, xr.DataArray], sizes: tuple[int, int]) -> di
 
 
 def _axes(numbers: Mapping[str, xr.DataArray], data: xr.Dataset) -> list[str]:
-    """Return names of the axes of the first field; none where one has no coordinate."""
+    """Return names of the axes of the first field; none where one has no coordinate, or of more
+    than the three that cells have.
+    """
     if not numbers:
         return []
     first = next(iter(numbers.values()))
     axes = [str(dim) for dim in first.dims[1:] if dim != "direction"]
     has_coordinates = all(axis in data.indexes for axis in axes)
-    return axes if has_coordinates else []
+    return axes if has_coordinates and len(axes) in CELLS else []
 
 
 def _along_axes(
@@ -234,7 +236,7 @@ def _along_axes(
 
 def _grid(axes: list[Array]) -> tuple[Array, list[tuple[str, Array]]]:
     """Make points (P, 3), the last axis along x, and the cells of a grid."""
-    if not 1 <= len(axes) <= 3:
+    if not axes:
         return np.empty((0, 3)), []
     places = np.meshgrid(*axes, indexing="ij")
     points = np.zeros((places[0].size, 3))

@@ -135,7 +135,7 @@ class Adaptive(Solver):
             engine, adaptive.Explicit, *example, STAGES * steps, CALLS * steps
         )
         if kernel is None:
-            way = Torch(rate, timed)
+            way: Torch | Compiled = Torch(rate, timed)
         else:
             way = Compiled(kernel, timed, example)
         return partial(self._integrate, way, longest, jumps, label), name
@@ -248,7 +248,7 @@ class Adaptive(Solver):
         # the test has done its work, whatever method goes on
         progress.stiff = torch.where(stiff, UNCOUNTED, progress.stiff)
         progress.code = torch.where(stiff, int(Code.RUNNING), progress.code)
-        stepper = way.explicit
+        stepper: Stepper | adaptive.Controlled = way.explicit
         if steps > WORTHWHILE[way.name]:
             stepper = _implicit(way, progress.y.shape[-1], float(steps))
         self._drive(stepper, progress, limits, states, label, way)

@@ -3,12 +3,14 @@ name.
 """
 
 import json
+from importlib.metadata import entry_points
 
 import xarray as xr
 
 from romkit.core import checks
 from romkit.core.boundary import validated
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.files import reason
 from romkit.systems.base import System
 from romkit.systems.base import SystemThroughBasis as SystemThroughBasis
 from romkit.systems.burgers2d import Burgers2D
@@ -31,10 +33,28 @@ __all__ = [
 ]
 __all__ += ["ModelParameter", "Motion", "MuJoCo", "Pendulum", "System", "system_of"]
 
-SYSTEMS: dict[str, type[System]] = {
-    system.name: system
-    for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
-}
+GROUP = "romkit.systems"
+"""Group of entry points by which packages add classes of systems."""
+
+
+def _systems() -> dict[str, type[System]]:
+    """Return romkit's systems and those of other packages, by their names; own ones first."""
+    own = (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
+    systems: dict[str, type[System]] = {system.name: system for system in own}
+    for entry in entry_points(group=GROUP):
+        try:
+            system = entry.load()
+        except Exception as error:  # of another package
+            warn(f"the system {entry.name} cannot be loaded ({reason(error)})", DataWarning)
+            continue
+        if isinstance(system, type) and issubclass(system, System):
+            systems.setdefault(system.name, system)
+        else:
+            warn(f"the system {entry.name} is no class of romkit.systems.System", DataWarning)
+    return systems
+
+
+SYSTEMS = _systems()
 """Systems by the name that the command line takes and that files record."""
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.broadcast import align
+from romkit.core.display import Display, first_line, with_unit
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
@@ -72,21 +73,19 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
     return f
 
 
-class EvolutionEquation(abc.ABC):
+class EvolutionEquation(Display):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c: its names and units,
     field, simulation and datasets. `System` adds its image in a basis, and lists the attributes.
     """
 
     name: ClassVar[str]
     order: ClassVar[int] = 1
-    only_solver: str | None = None
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     weight: Weight = None
     basis: Basis | None = None
     symmetry: Shifts | None = None
     time_units: ClassVar[str] = "1"
-    state_names: Sequence[str]
     dt: float
     duration: float
     transient: float = 0.0
@@ -94,6 +93,16 @@ class EvolutionEquation(abc.ABC):
     step: float | None = None
     jump_times: tuple[float, ...] = ()
     solver: Solver | None = None
+
+    if TYPE_CHECKING:  # of which a subclass may make class attributes, fields or properties
+
+        @property
+        def state_names(self) -> Sequence[str]: ...
+        @property
+        def only_solver(self) -> str | None: ...
+    else:
+        state_names: Sequence[str]
+        only_solver: str | None = None
 
     # -- written by a subclass -----------------------------------------------------------------------
 
@@ -198,6 +207,23 @@ class EvolutionEquation(abc.ABC):
         """
         below = cls.__mro__[: cls.__mro__.index(EvolutionEquation)]
         return any(name in vars(kind) for kind in below)
+
+    def facts(self) -> dict[str, str]:
+        """Return equation, state, context with its ranges, and times."""
+        unit = "time units" if self.time_units == "1" else self.time_units
+        first, *_, last = (*self.state_names, self.state_names[-1])
+        ranges = []
+        for parameter in self.context:
+            span = f"{parameter.low:g} ... {parameter.high:g}{with_unit(parameter.units)}"
+            ranges.append(f"{parameter.name} {span} ({parameter.long_name})")
+        sampling = f"{self.duration:g} {unit} per trajectory, every {self.dt:g}"
+        return {
+            "system": f"{self.name}: {first_line(type(self))}",
+            "state": f"{self.state_size} components, {first} ... {last}",
+            "context": "\n".join(ranges) or "none",
+            "dataset": f"{sampling}; transient {self.transient:g}",
+            "rollout": f"{self.horizon:g} {unit} by default",
+        }
 
     @property
     def state_size(self) -> int:

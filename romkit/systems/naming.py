@@ -22,7 +22,8 @@ def recorded_name(kind: type, name: str, root: type) -> str:
     return name
 
 
-def _with_subclasses(kind: type) -> Iterator[type]:
+def _with_subclasses(kind: type[object]) -> Iterator[type[object]]:
     yield kind
-    for subclass in kind.__subclasses__():
+    subclasses: list[type[object]] = kind.__subclasses__()
+    for subclass in subclasses:
         yield from _with_subclasses(subclass)

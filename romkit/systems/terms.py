@@ -163,7 +163,7 @@ class Projected:
         """
         return self.at(c)(y)
 
-    def _sum(self, tensors: list[Tensor | None], zero: Tensor, c: Tensor) -> Tensor:
+    def _sum(self, tensors: Sequence[Tensor | None], zero: Tensor, c: Tensor) -> Tensor:
         """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero
         where there is no Tₖ.
         """

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.boundary import validated
 from romkit.core.broadcast import align
 from romkit.data import ContextParameter, check_dataset, trajectories
@@ -78,10 +79,9 @@ def right_hand_side(p: Probe) -> None:
     their shape.
     """
     system, contexts, size = p.system, p.contexts, p.system.state_size
-    starts = system.initial_state(contexts, None)
-    how = "give torch tensors, contexts.new_zeros(len(contexts), n), say"
-    kind = type(starts).__name__
-    holds(isinstance(starts, Tensor), f"initial_state: expected a tensor, got {kind}; {how}")
+    # NumPy, too, as `System.start` takes it
+    starts = tensors.tensor("initial_state", system.initial_state(contexts, None))
+    how = "give contexts.new_zeros(len(contexts), n), or np.zeros((len(contexts), n)), say"
     expected, got = (len(contexts), size), tuple(starts.shape)
     holds(got == expected, f"initial_state: expected shape {expected}, got {got}; {how}")
     fact(f"precision of the start ({how})", contexts.dtype, starts.dtype)

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from romkit.core import files
 from romkit.core.errors import FileError, warn
+from romkit.core.types import Tensors
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
 from romkit.training.watch import Best
@@ -109,7 +110,7 @@ bytes.
 """
 
 
-def _tensors(run: Snapshot) -> files.Tensors:
+def _tensors(run: Snapshot) -> Tensors:
     """Return tensors of a run, by the names that they have in a checkpoint and in the order of
     `tree_leaves`.
     """
@@ -127,7 +128,7 @@ def _stored(name: str, value: Tensor) -> Tensor:
     return value.unsqueeze(-1).contiguous().view(torch.uint8)
 
 
-def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
+def _unpacked(tensors: Tensors, like: Snapshot) -> Snapshot:
     """Return the snapshot of a file, with shapes, dtypes and device of `like`, but for the number
     of epochs.
 

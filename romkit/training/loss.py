@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.projections.activations import Hyperbola
@@ -339,7 +340,7 @@ def attached(
 
 def component_weights(frame: Frame, component_weighting: float) -> Tensor:
     """(n,) weight of each squared component of a state in normalised coordinates."""
-    return (frame.state_scale / frame.state_std) ** (2 * component_weighting)
+    return (frame.state_scale / divisor(frame.state_std)) ** (2 * component_weighting)
 
 
 def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:

@@ -112,7 +112,7 @@ class Recipe:
         loss: its terms, of `romkit.training.loss` or the user's own.
         component_weighting: of the norm, here and in rollouts: 0 weighs components of one unit by
             their physical error, as the paper does; 1 by the error relative to their own standard
-            deviation, as NRMSE does.
+            deviation, as `score(..., per_component=True)` does.
         rollouts: refinement by rollouts, which needs the system.
         phase: refinement of their timing, which needs it as well.
 

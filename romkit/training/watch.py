@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -82,7 +83,7 @@ class Watch:
     callback: Callable[[Epoch], object] | None = None
     verbose: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         share = self.validation
         if not isinstance(share, xr.Dataset) and share == 1:
             raise InputError(
@@ -149,8 +150,9 @@ def _is_yes(answer: object) -> bool:
     """
     if answer is True:
         return True
-    is_boolean = str(getattr(answer, "dtype", "")).endswith("bool")
-    return is_boolean and bool(answer.all())
+    if not isinstance(answer, Tensor | np.ndarray | np.generic):
+        return False
+    return str(answer.dtype).endswith("bool") and bool(answer.all())
 
 
 NAMES = tuple(field.name for field in fields(Watch))

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import xarray as xr
-from scipy.ndimage import uniform_filter1d
 
 from romkit.core.errors import InputError
 from romkit.core.types import Array
@@ -210,6 +209,8 @@ def growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, 
     known = np.sqrt(square.compressed())
     growth = np.interp(np.arange(T), finite, known)
     window = 2 * (T // (2 * SMOOTHED)) + 1
+    from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
+
     growth = uniform_filter1d(growth, window, mode="nearest")
     # an exact forecast at the start must not divide by zero
     least = max(growth.max() * 1e-6, np.finfo(float).tiny)

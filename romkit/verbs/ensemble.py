@@ -23,6 +23,7 @@ from romkit.core.errors import (
     warn,
 )
 from romkit.core.files import atomic_folder, expanded, read_list, write_list
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.data.schema import with_trajectories
@@ -165,7 +166,7 @@ class Ensemble:
         lost = np.isnan(error) & observed
         error[lost] = np.inf
         _warn_of_lost(lost, observed)
-        deviation = run["state_std"].values.astype("float64")
+        deviation = divisor(run["state_std"].values.astype("float64"))
         spread = run["spread"].values
         times = run["time"].values
         calibration = Calibration.of(times, error, spread, deviation)

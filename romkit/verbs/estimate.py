@@ -108,8 +108,8 @@ def error_estimate(
         values |= _regression(indicators, rollouts, known["nrmse"].values, coverage)
     variables = {}
     for name, array in values.items():
-        attrs = {"units": "1", "long_name": NAMES[name]}
-        variables[name] = (DIMS[: array.ndim], array, attrs)
+        about = {"units": "1", "long_name": NAMES[name]}
+        variables[name] = (DIMS[: array.ndim], array, about)
     coords = {
         name: coord for name, coord in paths.coords.items() if set(coord.dims) <= set(DIMS[:2])
     }

@@ -5,7 +5,6 @@ sources.
 import hashlib
 import io
 import platform
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from xml.etree import ElementTree as Xml
 
 from romkit.core import files
 from romkit.core.errors import InputError
+from romkit.core.files import temporary_folder
 from romkit.core.version import VERSION
 from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
@@ -212,10 +212,10 @@ def _libraries(
 
 def _library(sources: dict[str, str], target: str | None) -> bytes:
     """Return the sources, compiled for a target of the cross-compiler, or for this machine."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for name, text in sources.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        return compile_c(Path(folder), ["model.c", "fmi3.c"], target).read_bytes()
+            (folder / name).write_text(text, encoding="utf-8")
+        return compile_c(folder, ["model.c", "fmi3.c"], target).read_bytes()
 
 
 def _description(

@@ -13,6 +13,7 @@ from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import times_of
 from romkit.data.context import context_columns
+from romkit.metrics import per_unit
 from romkit.systems import System
 
 SMALLEST = 1e-12
@@ -46,7 +47,7 @@ def indicators_of(run: xr.Dataset, system: System | None, windows: int, share: f
     """Return indicators of a checked run."""
     times = times_of(run)
     t = times.numpy() - float(times[0])
-    std = run["state_std"].values
+    std = per_unit(run["state_std"].values.astype(float), run)
     count = min(len(std), ROWS)
     chosen = np.random.default_rng(0).choice(len(std), count, replace=False)
     rows = np.sort(chosen)

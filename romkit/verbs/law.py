@@ -13,20 +13,23 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.tensors import on_device
 from romkit.data import check_states
+from romkit.engine import Device
 from romkit.integrators import LearnedField
 from romkit.laws import LAWS, Equation, Estimator
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
 from romkit.laws.decoding import judge_of
 from romkit.laws.folds import folds_of, without
+from romkit.laws.joint import jointly
 from romkit.laws.noise import is_map
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import one_axis
 from romkit.laws.shooting import POLISHED
 from romkit.laws.shorten import FitTo, shortened
-from romkit.laws.sources import ProjectionFamily
+from romkit.laws.sources import ProjectionFamily, placed
 from romkit.laws.useless import USEFUL, warn_if_useless
 from romkit.projections import Identity
 from romkit.select import Candidate, Policy, Trial, preferred, search
@@ -51,6 +54,7 @@ def law(
     *,
     seconds: Seconds = 120.0,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
+    device: Device | None = None,
     seed: Seed = 0,
 ) -> LearnedField:
     """Fit latent dynamics to data: the kind, with the settings, that forecasts runs best that were
@@ -63,6 +67,9 @@ def law(
     The simplest law within one standard error of the best is fitted to all runs. Its rollouts stay
     near the data for ten times their length, also from displaced starts, or the next one is taken.
 
+    Where the data have noise, an equation is fitted together with their states: its `last` are the
+    latents at the ends of the runs without noise, from which forecasts continue them.
+
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.
 
@@ -73,6 +80,9 @@ def law(
             is time. The result is the same wherever there is time for all.
         kinds: names of `LAWS`, or their settings, `SINDy(degree=2)`; those that are left open are
             chosen. Kinds that cannot be fitted to such data are left out.
+        device: "cpu" or "cuda", where to fit, by default where the projection is: a GPU pays for
+            regressions on millions of samples, and not for shooting along some runs. The law is
+            returned on the CPU.
         seed: of all random numbers.
 
     Returns:
@@ -99,6 +109,7 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
+    projection = placed(projection, device)
     family, shapes = projection.for_law(data)
     policy = Policy()
     candidates = _candidates(
@@ -115,14 +126,18 @@ def law(
     samples, judge = candidate.space(ALL)
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
-    if isinstance(projection, Identity):
+    without_noise = jointly(fit, samples, seconds)
+    if isinstance(projection, Identity) and without_noise is fit:
         # equations of physical quantities are read; those of latents are not
         fit = short(fit, candidate, seconds)
+    else:
+        fit = without_noise
     (trial,) = [trial for trial in order if trial.candidate is candidate]
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
-    return with_phase(replace(fit, source=source, report=report), projection, data)
+    fit = with_phase(replace(fit, source=source, report=report), projection, data)
+    return on_device(fit, "cpu")
 
 
 def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
@@ -144,7 +159,9 @@ def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> Learned
     # it has to follow the runs that it was fitted to as well
     policy = Policy()
     rows = torch.arange(len(judge.states))
-    before, after = (judge.errors(each, rows, POLISHED).numpy() for each in (law, shorter))
+    before, after = (
+        judge.errors(each, rows, POLISHED).numpy(force=True) for each in (law, shorter)
+    )
     if policy.is_as_good(policy.logarithms(after), policy.logarithms(before)):
         return shorter
     return law

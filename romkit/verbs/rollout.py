@@ -13,6 +13,7 @@ from romkit.data.schema import variable_of
 from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import matched
 from romkit.engine import Device, Engine
+from romkit.metrics import per_unit
 from romkit.models import Dynamics, check_match, in_double
 from romkit.projections import Projection
 from romkit.solvers import Solver
@@ -68,7 +69,8 @@ def rollout(
 
     Returns:
         Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time,
-        component); `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time);
+        component); `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time), errors
+        as `romkit.score` measures them;
         `valid_time` and `status`. In front, `trajectory` if there are several, and `seed` for a
         stack. A diverged member has status 1 and is NaN from there on.
 
@@ -151,7 +153,8 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     image = P(x)
     square = ((P(image) - image) ** 2).sum(-1)
     largest_square = np.nan_to_num(square).max()
-    error, _ = nrmse_of_known(x, image, reduced["state_std"].values)
+    scale = per_unit(reduced["state_std"].values.astype(np.float64), truth)
+    error, _ = nrmse_of_known(x, image, scale)
     # in one pass, where the truth is in chunks
     nrmse_projected, idempotency_square = runtime.computed(
         "projection of the truth", error, largest_square

@@ -1,6 +1,5 @@
 """Errors of a reduced model against the truth."""
 
-import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -9,27 +8,31 @@ from torch import Tensor
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.tensors import divisor
+from romkit.core.types import Array, Chunked
 from romkit.data import DIMS, context_names
 from romkit.data.layout import component_names
 from romkit.data.schema import variable_of, with_trajectories
 from romkit.data.times import times_of
 from romkit.data.trajectories import check_components
 from romkit.data.units import check_units
-from romkit.metrics import VALID_THRESHOLD, valid_time
+from romkit.metrics import VALID_THRESHOLD, per_unit, valid_time
 
 SAME_TRUTH = "follow this very truth"
 
 
 @validated
-def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
-    """Return errors of a reduced model against the truth.
+def score(truth: xr.Dataset, reduced: xr.Dataset, *, per_component: bool = False) -> xr.Dataset:
+    """Return errors of a reduced model against the truth, in standard deviations of the data: one
+    for all components of a unit (`romkit.metrics.per_unit`).
 
     Args:
         truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do
             not count: errors are means over what was measured, NaN where nothing was.
         reduced: what `romkit.follow` returned for it, or any dataset with `state` and a coordinate
-            `state_std` (component) by which errors are normalised.
+            `state_std` (component), the standard deviations of the training data.
+        per_component: normalise each component by its own deviation, so that those that hardly move
+            count as much as the others; constant ones by 1.
 
     Returns:
         `nrmse` (..., time) and `valid_time` (...), in front `seed` and `trajectory` as in
@@ -51,7 +54,9 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     times = unchecked(times_of)(truth)
     x = variable_of(truth, "state", fix="add it").data
     state = reduced["state"].transpose(..., *DIMS)
-    look = nrmse_of_known(x, state.data, reduced["state_std"].values)
+    std = reduced["state_std"].values.astype(np.float64)
+    scale = divisor(std) if per_component else per_unit(std, truth)
+    look = nrmse_of_known(x, state.data, scale)
     numbers = runtime.computed("errors", *look)
     errors, count = map(torch.from_numpy, numbers)
     lead = state.dims[:-2]
@@ -141,8 +146,8 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
 
 
 def nrmse_of_known(
-    truth: Array | da.Array, reduced: Array | da.Array, std: Array
-) -> tuple[Array | da.Array, Array | da.Array]:
+    truth: Array | Chunked, reduced: Array | Chunked, std: Array
+) -> tuple[Array | Chunked, Array | Chunked]:
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and
     their number.
     """
@@ -151,8 +156,7 @@ def nrmse_of_known(
     error = (truth - reduced) / std
     square = np.where(missing, 0.0, error**2)
     count = (~missing).sum(-1)
-    divisor = np.where(count > 0, count, np.nan)
-    mean_square = square.sum(-1) / divisor
+    mean_square = square.sum(-1) / np.where(count > 0, count, np.nan)
     return np.sqrt(mean_square), count
 
 

@@ -1,7 +1,8 @@
-"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws and bases as files; data that
-stay in theirs.
+"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws, bases and hidden contexts as
+files; data that stay in theirs.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,23 +16,26 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
+from romkit.hidden import HiddenContext
+from romkit.hidden import storage as hidden
 from romkit.integrators import LearnedField
 from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
+from romkit.readers.names import Guess
 from romkit.readers.several import opened
 from romkit.readers.snapshot_files import without_time
 from romkit.readers.tables import of_table
 
 
 @validated
-def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
-    """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or
-    nothing at all.
+def save(model: Projection | LearnedField | Basis | HiddenContext, path: FilePath) -> Path:
+    """Write a projection or a fitted law, or a stack of them, a basis, or a hidden context with its
+    runs to one file: all of it, or nothing at all.
 
     Args:
-        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; or a
-            basis.
+        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; a
+            basis; or what `romkit.hidden_context` returned.
         path: the file, in the safetensors format; an earlier one is replaced once the new one is
             complete.
 
@@ -54,16 +58,18 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
         return files.write(path, "projection", *projections.packed(model))
     if isinstance(model, LearnedField):
         return files.write(path, "law", *laws.packed(model))
+    if isinstance(model, HiddenContext):
+        return files.write(path, "hidden context", *hidden.packed(model))
     return files.write(path, "basis", *bases.packed(model))
 
 
 @validated
-def load(path: FilePath) -> Projection | LearnedField | Basis:
+def load(path: FilePath) -> Projection | LearnedField | Basis | HiddenContext:
     """Read what `save` wrote, or a projection that ships with romkit, by its name:
     `load("ncae-lorenz96")`.
 
     Returns:
-        The projection, the law or the basis on the CPU, in the precision that it was saved in, with
+        The projection, the law, the basis or the hidden context on the CPU, in the precision that it was saved in, with
         its seed axis if it was a stack.
 
     Raises:
@@ -77,6 +83,8 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
         ('ncae', 2, True)
     """
     header, tensors = files.read(projections.find(path))
+    if "hidden" in header:
+        return hidden.unpacked(path, header, tensors)
     if "basis" in header:
         return bases.unpacked(path, header, tensors)
     return (laws if "law" in header else projections).unpacked(path, header, tensors)
@@ -115,10 +123,8 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
         >>> lazy.state.chunks is not None, romkit.basis(lazy, rank=2).rank
         (True, 2)
     """
-    names = source
-    if not isinstance(source, tuple):
-        names = (source,)
-    paths, parameters = matched(names)
+    names = [source] if isinstance(source, str | os.PathLike) else source
+    paths, parameters = matched([Path(name) for name in names])
     if not paths:
         raise FileError("an empty list", problem="names no file", fix="check the list")
     data = opened(paths, along, parameters)
@@ -133,9 +139,10 @@ def _of_table(
     """Convert a table of runs to a dataset, in memory."""
     run = along if along in table.columns else None
     contexts = without_time(parameters)
-    data, _, notes = of_table(table, contexts, run, None)
-    for note in notes:
-        warn(note, DataWarning)
+    guesses: list[Guess] = []
+    data, _ = of_table(table, contexts, run, None, guesses)
+    for guess in guesses:
+        warn(str(guess), DataWarning)
     for name in contexts:
         data[name].attrs[ROLE] = "context"
     return data

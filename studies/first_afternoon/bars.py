@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import romkit
-from romkit.learning.scale import deviations
+from romkit.metrics import deviations
 from studies.first_afternoon.sets import measure
 from studies.first_afternoon.tasks import EVERY, LEVEL, UNSEEN_CONTEXTS, unseen
 

@@ -14,7 +14,7 @@ import xarray as xr
 import romkit
 from romkit.core.types import Array
 from romkit.data.grids import in_components
-from romkit.learning.scale import deviations
+from romkit.metrics import deviations
 from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import side_by_side
 from studies.first_afternoon.sets import SETS, Source, measure

@@ -50,3 +50,32 @@ def test_projections_and_operators_print_in_a_line():
     assert repr(romkit.projections.stack([ncae, ncae])).endswith("; 2 seeds)")
     assert repr(ncae(F=3.15)) == "Operator(2 latent of 36 components; F=3.15)"
     assert repr(ncae(F=[3.15, 3.16])) == "Operator(2 latent of 36 components; 2 contexts of F)"
+
+
+def test_systems_show_their_context():
+    text = " ".join(shown(romkit.systems.Lorenz96()).itertext())
+    assert "F 3.133 ... 3.193" in text
+    assert "36 components" in text
+
+
+def test_learned_models_show_number_baselines_and_picture():
+    t, speed = np.linspace(0, 6, 61), np.linspace(1.0, 2.0, 5)
+    phase = speed[:, None, None] * t[:, None] - np.arange(4)
+    runs = romkit.data.from_arrays(np.sin(phase), t, context={"speed": speed})
+    model = romkit.learn(runs, latent_dim=2)
+    tree = shown(model)
+    text = " ".join(tree.itertext())
+    for name, error in model.mean_errors.items():
+        assert name in text
+        assert f"{error:.2g}" in text
+    assert tree.find(".//img").get("src").startswith("data:image/png;base64,")
+    assert [line.split()[0] for line in repr(model).splitlines()][:2] == ["learned", "error"]
+
+
+def test_long_equations_print_their_largest_terms(lorenz_data):
+    projection = romkit.fit("pod", lorenz_data, latent_dim=3)
+    law = romkit.laws.SINDy(degree=4, threshold=0.0).fit(projection, lorenz_data)
+    assert all(line.count(" z") <= 40 for line in str(law).splitlines())
+    assert "smaller terms" in str(law)
+    assert "smaller terms" not in " ".join(law.equations())
+    assert law.formulas(most=3)[0].count(" + ... ") == 1

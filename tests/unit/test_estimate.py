@@ -102,7 +102,7 @@ def test_disagreement_of_an_ensemble():
     stack = romkit.fit("ncae", data, epochs=3, seeds=range(3), verbose=False)
     band = romkit.Ensemble(stack, DMD().fit(stack, data)).follow(data)
     estimate = romkit.error_estimate(band, known=band.assign(nrmse=romkit.score(data, band).nrmse))
-    spread = np.sqrt(((band.spread / band.state_std) ** 2).mean("component"))
+    spread = np.sqrt((band.spread**2).mean("component") / (band.state_std**2).mean())
     np.testing.assert_allclose(estimate.local, spread, rtol=1e-12)
     assert bool((estimate.lower < estimate.upper).all())
 

@@ -18,6 +18,7 @@ from romkit.core.files import (
     read,
     read_list,
     reason,
+    temporary_folder,
     write,
     write_list,
 )
@@ -195,3 +196,12 @@ def test_a_save_that_is_killed_at_any_move_is_the_earlier_or_the_new_one(
     names = {"1": "abz", "2": "acz"}[version]
     assert {file.name for file in folder.iterdir()} == {*names, "list.json", "notes"}
     assert all((folder / name).read_text() == version + name for name in names)
+
+
+def test_a_full_temporary_folder_is_named(monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with pytest.raises(FileError, match="TMPDIR"), temporary_folder():
+        pass

@@ -398,7 +398,16 @@ def test_a_forecast_in_its_own_dimensions_is_drawn_as_that_over_components():
     for name in ("state", "lower", "upper"):
         # v came in single precision
         assert np.allclose(again[name], band[name], rtol=1e-6, atol=1e-6)
-    drawn, reference = (plot_forecast(each, data) for each in (own, band))
+    maps = plot_forecast(own, data)
+    labels = [panel.get_ylabel().splitlines()[0] for panel in maps.axes[::4]]
+    assert [words for words in labels if words][:4] == [
+        "truth",
+        "forecast",
+        "forecast − truth",
+        "half of 80%",
+    ]
+    names = list(band.component.values[:4])
+    drawn, reference = (plot_forecast(each, data, components=names) for each in (own, band))
     assert "80% interval" in [text.get_text() for text in drawn.legends[0].get_texts()]
     for first, second in zip(drawn.axes, reference.axes, strict=True):
         assert first.get_title("left") == second.get_title("left")

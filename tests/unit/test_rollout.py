@@ -78,9 +78,23 @@ def test_the_error_starts_at_the_projection_error_or_below(lorenz, projection):
     assert oblique.nrmse.values[0] == pytest.approx(oblique.nrmse_projected.values[0])
     run = romkit.rollout(lorenz, projection, F=3.15, duration=0.1).isel(time=0)
     assert np.linalg.norm(run.truth - run.rom) < np.linalg.norm(run.truth - run.projected)
-    std = projection.frame.state_std.numpy()
+    std = projection.frame.state_std.square().mean().sqrt().item()  # one unit, one deviation
     by_hand = np.sqrt((((run.truth - run.rom) / std) ** 2).mean("component"))
     assert np.allclose(run.nrmse, by_hand, atol=1e-10)
+
+
+def test_components_that_hardly_move_count_as_little_as_they_matter():
+    rng = np.random.default_rng(0)
+    state = rng.normal(size=(3, 50, 4)) * [1.0, 1e-6, 0.0, 1.0]
+    data = romkit.data.from_arrays(state, np.arange(50.0), context={"c": [1.0, 2.0, 3.0]})
+    frame = romkit.projections.Frame.from_dataset(data)
+    assert frame.state_std[2] == 0  # a constant component counts as one
+    std = romkit.metrics.deviations(data)
+    assert np.allclose(std, np.sqrt((state.std((0, 1)) ** 2).mean()))
+    wrong = data.assign_coords(state_std=("component", frame.state_std.numpy()))
+    wrong["state"] = wrong.state + 1e-3 * (np.arange(4) == 1)
+    assert np.allclose(romkit.score(data, wrong).nrmse, 5e-4 / std[0])
+    assert np.allclose(romkit.score(data, wrong, per_component=True).nrmse, 500, rtol=0.1)
 
 
 LENGTHS = {f"l{k}": [0.5, 0.6] for k in range(1, 5)}

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import romkit
-from romkit import ProjectionTransformer
+from romkit import ProjectionTransformer, RunsRegressor
 from tests.refusals import refused
 from tests.unit.data.own import wave
 
@@ -92,3 +92,18 @@ def test_bad_input_is_one_line(snapshots, settings, argument):
         np.zeros((2, 3)),
     )
     assert "ProjectionTransformer" in romkit.__all__
+
+
+def test_runs_are_learned_in_searches_of_sklearn():
+    t, speed = np.linspace(0, 6, 61), np.linspace(1.0, 2.0, 6)
+    runs = np.sin(speed[:, None, None] * t[:, None] - np.arange(4))
+    rows = np.column_stack([speed, runs[:, 0]])
+    model = clone(RunsRegressor(t, latent_dim=2))
+    model.fit(rows, runs.reshape(6, -1))
+    assert model.predict(rows).shape == (6, 61 * 4)
+    assert -0.02 < model.score(rows, runs) < 0
+    unseen = np.sin(1.33 * t[:, None] - np.arange(4))
+    forecast = model.predict(np.array([[1.33, *unseen[0]]])).reshape(61, 4)
+    assert np.abs(forecast - unseen).max() < 0.05
+    refused("times", RunsRegressor(t**2).fit, rows, runs)
+    refused("y", RunsRegressor(t).fit, rows, runs[:, :, :3])

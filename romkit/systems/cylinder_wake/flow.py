@@ -104,7 +104,7 @@ def integrate(
     """
     yield u
     divergence = -(flow.divergence @ flow.inflow)
-    length, before = 0.0, None
+    length, before = 0.0, u
     for interval in np.diff(times):
         number = interval / step * (1 - 1e-9)  # intervals are rounded
         count = max(1, int(np.ceil(number)))

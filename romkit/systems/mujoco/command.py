@@ -1,6 +1,6 @@
 """Commands of actuators: constant, functions of time, or samples that are held."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,7 +92,9 @@ class Commands(NamedTuple):
         return controls
 
 
-def signal_of(control: object, number: int, interval: float) -> Signal:
+def signal_of(
+    control: Callable[[float], object] | Iterable[object], number: int, interval: float
+) -> Signal:
     """Return the signal that a user gave: a list of numbers or functions, one for each actuator, or
     rows of samples.
 

@@ -7,19 +7,23 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 import torch
-from mujoco.rollout import Rollout
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.runtime import track
+from romkit.core.runtime import lazy, track
 from romkit.core.types import Array, Field
 from romkit.solvers import Solver
 from romkit.solvers.base import Run
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
+
+if TYPE_CHECKING:
+    import mujoco as mujoco
+else:
+    mujoco = lazy("mujoco")
 
 STEPS_PER_CALL = 50_000
 """Steps between two updates of the progress bar, over all members: about a third of a second on one
@@ -37,7 +41,7 @@ CHAIN = """<mujoco><option integrator="RK4" timestep="{step}" gravity="0 0 {grav
 <flag contact="disable" autoreset="disable"/></option><worldbody>{links}</worldbody></mujoco>"""
 
 
-def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
+def compile_chain(lengths: Sequence[float], timestep: float) -> "mujoco.MjModel":
     """Return a frictionless chain of capsules in the x-z plane, hanging straight down at q = 0.
 
     Args:
@@ -74,7 +78,7 @@ class Simulator(Solver):
 
     name: str
     step: float
-    models: Callable[[float], list[mujoco.MjModel]]
+    models: "Callable[[float], list[mujoco.MjModel]]"
     joints: Callable[[Array], tuple[Array, Array]]
     states: Callable[[Array, Array], Array]
     controls: Callable[[Array], Array] | None = None
@@ -103,15 +107,14 @@ class Simulator(Solver):
             # MuJoCo's clock stops where a member diverges
             on_time = np.abs(clock - passed) < step / 2
             states = self._states(motion, q.shape[-1], on_time)  # (N, T, d)
-            states = torch.from_numpy(states).to(y)
-            over_time = states.movedim(1, 0)
+            over_time = torch.from_numpy(states).to(y).movedim(1, 0)
             return over_time.reshape(len(times), *y.shape)
 
         return run, "MuJoCo"
 
     def _integrated(
         self,
-        models: list[mujoco.MjModel],
+        models: "list[mujoco.MjModel]",
         q: Array,
         v: Array,
         begin: float,
@@ -135,6 +138,8 @@ class Simulator(Solver):
             # MuJoCo's word for none beside this one
             threads = 0
         at_once = max(1, STEPS_PER_CALL // (substeps * members))
+        from mujoco.rollout import Rollout  # with MuJoCo, which is loaded when it is used
+
         with Rollout(nthread=threads) as pool, _quiet():
             for output in track(range(1, outputs, at_once), label):
                 count = min(at_once, outputs - output)
@@ -158,7 +163,7 @@ class Simulator(Solver):
         return np.where(alive[..., None], states, np.nan)
 
 
-def accelerations(models: Sequence[mujoco.MjModel], q: Array, v: Array, controls: Array) -> Array:
+def accelerations(models: "Sequence[mujoco.MjModel]", q: Array, v: Array, controls: Array) -> Array:
     """MuJoCo's own v̇ (N, T, nv), with contacts and all, of one model per row.
 
     Args:
@@ -181,7 +186,7 @@ def accelerations(models: Sequence[mujoco.MjModel], q: Array, v: Array, controls
 
 
 def _evaluate(
-    model: mujoco.MjModel, data: mujoco.MjData, q: Array | float, v: Array | float = 0.0
+    model: "mujoco.MjModel", data: "mujoco.MjData", q: Array | float, v: Array | float = 0.0
 ) -> None:
     """All that MuJoCo derives from positions and velocities."""
     data.qpos[:] = q
@@ -189,7 +194,7 @@ def _evaluate(
     mujoco.mj_forward(model, data)
 
 
-def inertia(model: mujoco.MjModel, q: Array) -> Array:
+def inertia(model: "mujoco.MjModel", q: Array) -> Array:
     """MuJoCo's mass matrices (N, nv, nv) at q (N, nq)."""
     data = mujoco.MjData(model)
     matrices = np.zeros((len(q), model.nv, model.nv))
@@ -200,13 +205,13 @@ def inertia(model: mujoco.MjModel, q: Array) -> Array:
     return matrices
 
 
-def gravity(model: mujoco.MjModel) -> Array:
+def gravity(model: "mujoco.MjModel") -> Array:
     """(3,), zero where a flag of the file switches it off."""
     is_off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
     return model.opt.gravity * (not is_off)
 
 
-def affine_forces(model: mujoco.MjModel, control: Array) -> Array:
+def affine_forces(model: "mujoco.MjModel", control: Array) -> Array:
     """Drive, stiffness and damping (3, nv) of springs, dampers and actuators: τ = d - k q - b v.
 
     Asked of MuJoCo, which knows what the flags of a file switch off.

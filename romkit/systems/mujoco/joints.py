@@ -8,10 +8,9 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.systems.mujoco.engine import mujoco
 
-HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
-SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
-BALL = int(mujoco.mjtJoint.mjJNT_BALL)
-FREE = int(mujoco.mjtJoint.mjJNT_FREE)
+FREE, BALL, SLIDE, HINGE = range(4)
+"""Kinds of joints, by the numbers of `mujoco.mjtJoint`."""
+
 NAMES = {
     HINGE: ("",),
     SLIDE: ("",),

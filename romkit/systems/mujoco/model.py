@@ -10,7 +10,6 @@ from romkit.systems.mujoco.joints import FREE
 Numbers = dict[str, Array]
 """Numbers of a compiled model, by name."""
 
-CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 
 NO_MECHANICS = ("name", "names", "paths", "text", "numeric", "tuple", "user", "sensor", "key")
 PICTURES = ("cam", "light", "mat", "tex", "skin", "bvh", "oct")
@@ -99,7 +98,7 @@ def unsmooth(model: "mujoco.MjModel") -> list[str]:
 
 
 def _has_contacts(model: "mujoco.MjModel") -> bool:
-    return not model.opt.disableflags & CONTACT
+    return not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 
 
 def _has_fluid(model: "mujoco.MjModel") -> bool:

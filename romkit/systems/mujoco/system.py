@@ -420,7 +420,7 @@ class MuJoCo(MechanicalSystem):
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
 
     def _warn_of_contacts(self, middle: "mujoco.MjModel") -> None:
-        if self.spec.option.disableflags & model.CONTACT:
+        if self.spec.option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT):
             return
         pairs = model.may_touch(middle)
         if not pairs:

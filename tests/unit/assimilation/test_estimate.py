@@ -526,3 +526,26 @@ def test_bad_sensors_are_refused(plane, fact, given):
     training = snapshots(plane, given.pop("training", TRAINING))
     given = {"count": 2, "noise": NOISE} | given
     refused(fact, romkit.sensors, plane, given.pop("count"), training=training, **given)
+
+
+class Fading(System):
+    """x' = -a (1, 1/2, 1/5) x, by a call that has no compiled form."""
+
+    name, state_names, dt, duration, horizon = "fading", list("xyz"), 0.1, 3.0, 3.0
+    context = (ContextParameter("a", "1", 0.5, 2.0, "rate"),)
+
+    def rhs(self, t, x, c):
+        return -c * x * x.new_tensor([1.0, 0.5, 0.2])
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_ones(len(contexts), 3)
+
+
+def test_a_field_that_cannot_be_compiled_is_integrated_by_torch():
+    system = Fading()
+    training = system.dataset(a=np.linspace(0.5, 2, 6))
+    seen = system.dataset(a=[1.23])[["state"]]
+    projection = romkit.fit("pod", training, latent_dim=2, verbose=False)
+    dynamics = {"training": training, "dynamics": Galerkin(), "system": system}
+    found = romkit.infer(projection, seen, noise=0.01, **dynamics)
+    assert float(found.estimate[0, 0]) == pytest.approx(1.23, abs=0.03)

@@ -21,7 +21,6 @@ from romkit.certificates.links import Block, Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
 from romkit.certificates.ranges import Range
-from romkit.core.types import Dual
 from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
 from romkit.projections.activations import inverse_pair
@@ -371,12 +370,6 @@ class Bowl(EncoderDecoder):
         return torch.cat(
             [z, align(self.c, z).exp() * z.square().sum(-1, keepdim=True), z[..., :1].sin()], dim=-1
         )
-
-    def encode_jvp(self, y, v):
-        return Dual(*torch.func.jvp(self.encode, (y + 0 * v,), (v + 0 * y,)))
-
-    def decode_jvp(self, z, w):
-        return Dual(*torch.func.jvp(self.decode, (z + 0 * w,), (w + 0 * z,)))
 
 
 def test_a_projection_of_a_users_own_is_certified(monkeypatch):

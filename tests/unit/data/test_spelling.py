@@ -8,6 +8,7 @@ import torch
 import romkit
 from romkit.data import Contexts
 from romkit.data.contexts import context_array
+from romkit.data.names import split_unit
 from romkit.data.spelling import without_unit
 from romkit.plotting import plot_phase
 from tests.refusals import refused
@@ -79,3 +80,18 @@ def test_figures_know_bare_names(table, capsys):
     data = romkit.data.describe(table, context=["Tfeed"])
     figure = plot_phase(data, "cA", "T", colour="Tfeed")
     assert figure.axes[0].get_xlabel().startswith("cA")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("time / s", ("time", "s")),
+        ("c / mol L-1", ("c", "mol L-1")),
+        ("T [K]", ("T", "K")),
+        ("u (m/s)", ("u", "m/s")),
+        ("dx/dt", ("dx/dt", "")),
+        ("x", ("x", "")),
+    ],
+)
+def test_a_name_is_split_from_its_unit(name, parts):
+    assert split_unit(name) == parts

@@ -1,12 +1,14 @@
 """Hidden contexts: their number, their values, new runs, and input that cannot be used."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+import xarray as xr
 
 import romkit
-from romkit.errors import ExtrapolationWarning, FitWarning, InputError
-from romkit.hidden import wants_hidden, with_hidden_context
+from romkit.errors import ExtrapolationWarning, FileError, FitWarning, InputError
+from romkit.hidden import storage, wants_hidden, with_hidden_context
 from romkit.hidden.family import ContextTerms, Family
 from romkit.hidden.gauge import gauged
 from romkit.hidden.labels import Polynomial
@@ -212,3 +214,39 @@ def test_map_of_labels_is_exact_for_its_degree():
     assert curve.degree == 2
     torch.testing.assert_close(curve(x), 1 + x - 0.5 * x**2)
     torch.testing.assert_close(curve.slope(x[0]), 1 - x[:1])
+
+
+def test_what_is_saved_is_the_same(found, tmp_path):
+    labelled = found.labelled({"stiffness": STIFFNESS})
+    loaded = romkit.load(romkit.save(labelled, tmp_path / "hidden.safetensors"))
+    xr.testing.assert_identical(loaded.runs, labelled.runs)
+    xr.testing.assert_identical(loaded.values, labelled.values)
+    pd.testing.assert_frame_equal(loaded.trials, labelled.trials)
+    new = romkit.data.from_arrays(oscillation(1.75, (1.0, -0.5))[:10], TIMES[:10])
+    placed, other = labelled.place(new), loaded.place(new)
+    xr.testing.assert_identical(other.values, placed.values)
+    ahead = {"duration": 2.0, "dt": 0.5}
+    xr.testing.assert_identical(other.forecast(**ahead), placed.forecast(**ahead))
+    assert repr(loaded) == repr(labelled)
+
+
+def test_a_changed_file_is_refused(found, tmp_path):
+    path = romkit.save(found, tmp_path / "hidden.safetensors")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileError):
+        romkit.load(path)
+    header, tensors = storage.packed(found)
+    hidden = next(name for name in tensors if name.endswith("family.hidden"))
+    tensors[hidden] = tensors[hidden][:-1]
+    with pytest.raises(FileError):
+        storage.unpacked(path, header, tensors)
+
+
+@pytest.mark.slow
+def test_a_saved_model_of_learn_places_runs(tmp_path):
+    model = romkit.learn(oscillators(STIFFNESS), context="hidden", group="batch")
+    loaded = romkit.Learned.load(model.save(tmp_path / "model"))
+    new = romkit.data.from_arrays(oscillation(1.75, (1.0, -0.5))[:10], TIMES[:10])
+    assert loaded.place(new).context == model.place(new).context

@@ -383,3 +383,39 @@ def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz_data):
         lorenz_data,
         order=3,
     )
+
+
+def test_a_model_of_pysindy_moves_as_there():
+    t = np.linspace(0, 10, 400)
+    several, inputs = [], []
+    for u in (0.5, 1.0, 1.5):
+        several.append(np.stack([np.cos(u * t), np.sin(u * t)], axis=1))
+        inputs.append(np.full((len(t), 1), u))
+    libraries = [
+        pysindy.PolynomialLibrary(3),
+        pysindy.PolynomialLibrary(2) + pysindy.FourierLibrary(2),
+        pysindy.IdentityLibrary(),
+    ]
+    z = torch.randn(20, 2, dtype=torch.float64)
+    c = torch.rand(20, 1, dtype=torch.float64)
+    for library in libraries:
+        model = pysindy.SINDy(feature_library=library, optimizer=pysindy.STLSQ(threshold=1e-3))
+        model.fit(several, t=t, u=inputs, feature_names=["a", "b", "speed"])
+        law = Equation.from_pysindy(model)
+        assert law.context_names == ("speed",)
+        theirs = np.asarray(model.predict(z.numpy(), u=c.numpy()))
+        assert np.allclose(law.predict(z, c), theirs, atol=1e-12)
+
+
+def test_models_of_pysindy_that_are_no_law_are_refused():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    custom = pysindy.CustomLibrary(library_functions=[lambda v: v**2])
+    others = [
+        pysindy.SINDy(),
+        pysindy.DiscreteSINDy().fit(x, t=1),
+        None,
+    ]
+    for other in others:
+        refused("model", Equation.from_pysindy, other)
+    own_terms = pysindy.SINDy(feature_library=custom).fit(x, t=0.1)
+    refused("model.feature_library", Equation.from_pysindy, own_terms)

@@ -11,7 +11,7 @@ from romkit.learning.bars import calibrated as calibrated_by_folds
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts
 from romkit.learning.leftout import Fitted, LeftOut
-from romkit.learning.scale import deviations
+from romkit.metrics import deviations
 from romkit.numerics import folds
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import _warn_of_excess

@@ -124,6 +124,7 @@ def test_collections_stay_in_their_folder_and_have_times(tmp_path):
 def test_data_that_are_no_fields_of_a_run_are_refused(tmp_path):
     pytest.importorskip("meshio")
     data = grid("yx")
-    for wrong in (data.isel(time=0, drop=True), data.drop_vars("x")):
+    four = data.expand_dims(z=[0.0, 1.0], w=[0.0, 1.0]).transpose("time", ...)
+    for wrong in (data.isel(time=0, drop=True), data.drop_vars("x"), four):
         refused("data", romkit.readers.write_vtk, wrong, tmp_path / "a.pvd", error=InputError)
     refused("path", romkit.readers.write_vtk, data, tmp_path / "a.vtu", error=InputError)

