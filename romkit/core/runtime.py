@@ -123,10 +123,9 @@ def computed(label: str, *lazy: T) -> tuple[T, ...]:
     """Return values of what may be in chunks of dask, in one pass, with a bar as of `track`;
     clusters have their own.
     """
-    graphs = [getattr(values, "__dask_graph__", None) for values in lazy]
-    if not any(graph is not None and graph() is not None for graph in graphs):
-        return lazy
-    import dask  # slow to import, and seldom needed
+    if "dask.array" not in sys.modules:
+        return lazy  # nothing has chunks
+    import dask
     from tqdm.dask import TqdmCallback
 
     with TqdmCallback(tqdm_class=Bar, **_bar(label)):
