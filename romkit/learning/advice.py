@@ -11,9 +11,13 @@ from romkit.core.types import Array
 from romkit.data import context_names, even_step
 from romkit.laws.noise import white_noise
 from romkit.learning.contexts import in_words
-from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
-from romkit.learning.individuals import spread_of_individuals, way
+from romkit.learning.symptoms import (
+    quarter_of_period,
+    share_of_opposite_ways,
+    spread_of_individuals,
+    way,
+)
 from romkit.metrics import deviations
 
 USEFUL = 0.5

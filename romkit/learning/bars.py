@@ -15,8 +15,7 @@ from romkit.data.schema import with_trajectories
 from romkit.integrators import LearnedField
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.leftout import Fitted, LeftOut
-from romkit.learning.quiet import quietly
-from romkit.learning.rollouts import rolled_out
+from romkit.learning.rollouts import quietly, rolled_out
 from romkit.metrics import deviations, per_unit
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of

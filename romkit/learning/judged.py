@@ -17,7 +17,7 @@ from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
 from romkit.learning.contexts import coordinates_in_words, halfway
 from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.shifts import shifted
+from romkit.learning.symptoms import shifted
 from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration

@@ -22,7 +22,14 @@ from romkit.laws import Estimator
 from romkit.laws.choice import fitted
 from romkit.laws.folds import FOLDS
 from romkit.learning.bars import calibrated
-from romkit.learning.candidates import ModelCandidate, RunsCandidate, interpolations, rungs
+from romkit.learning.candidates import (
+    ALL,
+    ModelCandidate,
+    RunsCandidate,
+    Spaces,
+    interpolations,
+    rungs,
+)
 from romkit.learning.interpolation import obstacle
 from romkit.learning.learned import Learned
 from romkit.learning.leftout import (
@@ -35,7 +42,6 @@ from romkit.learning.leftout import (
 from romkit.learning.motion import without_motion
 from romkit.learning.reading import described, read
 from romkit.learning.rhythm import warn_of_another, with_rhythm
-from romkit.learning.spaces import ALL, Spaces
 from romkit.learning.steady import SteadyModel, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search

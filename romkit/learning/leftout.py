@@ -15,12 +15,10 @@ from romkit.integrators import LearnedField
 from romkit.laws.choice import ALL
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
-from romkit.learning.candidates import ModelCandidate, RunsCandidate
+from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, forecasts_of
-from romkit.learning.quiet import quiet, quietly
-from romkit.learning.rollouts import rolled_out
-from romkit.learning.spaces import Spaces
+from romkit.learning.rollouts import quiet, quietly, rolled_out
 from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.law import short
@@ -68,7 +66,9 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
         if fold == ALL and candidate.latents == 0:
             # equations of physical quantities are read
             law = short(law, candidate, SHORTENING)
-        errors = judge.errors(law, torch.arange(len(judge.states))).numpy(force=True)
+        # steps so short that their error is none of the law's, as forecasts have it
+        rows = torch.arange(len(judge.states))
+        errors = judge.errors(law, rows, POLISHED).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors)

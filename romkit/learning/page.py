@@ -14,7 +14,7 @@ from romkit.learning.bars import LEVEL
 from romkit.learning.contexts import in_words
 from romkit.learning.errors import of_kept
 from romkit.learning.judged import Judged
-from romkit.learning.quiet import quiet
+from romkit.learning.rollouts import quiet
 
 EXACT = 1e-9
 """Relative rounding of a span that has four digits."""

@@ -15,10 +15,9 @@ from romkit.core.boundary import FilePath, Part, validated
 from romkit.core.files import LEARNED, atomic_folder, expanded, read_list, write_list
 from romkit.core.types import Array
 from romkit.data.context import contexts_of
-from romkit.learning.candidates import RunsCandidate
+from romkit.learning.candidates import RunsCandidate, Spaces
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns, Interpolation
-from romkit.learning.spaces import Spaces
 from romkit.metrics import deviations
 from romkit.numerics import folds
 from romkit.numerics.smoothers import (

@@ -8,11 +8,10 @@ import romkit
 from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of, with_coordinates
 from romkit.laws import PolynomialLaw
-from romkit.learning.candidates import interpolations, of_coordinates
+from romkit.learning.candidates import Spaces, interpolations, of_coordinates
 from romkit.learning.clocks import between_phases
 from romkit.learning.contexts import scaled, scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.spaces import Spaces
 from romkit.numerics import folds
 from romkit.select import Policy, preferred, search
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
+from romkit.learning.symptoms import quarter_of_period, share_of_opposite_ways
 from tests.unit.learning.test_advice import evidence
 
 TIMES = np.linspace(0, 30, 301)

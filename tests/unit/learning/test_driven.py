@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.laws import PolynomialLaw
 from romkit.learning.candidates import changes, of_coordinates
-from romkit.learning.individuals import spread_of_individuals
+from romkit.learning.symptoms import spread_of_individuals
 
 TIME = np.linspace(0, 4, 81)
 GAINS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)

@@ -5,7 +5,7 @@ import pytest
 
 import romkit
 from romkit.learning.contexts import further_contexts, widest_gaps
-from romkit.learning.individuals import spread_of_individuals
+from romkit.learning.symptoms import spread_of_individuals
 
 TIME = np.linspace(0, 5, 51)
 

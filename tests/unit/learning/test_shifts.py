@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from romkit.learning.shifts import shifted
+from romkit.learning.symptoms import shifted
 
 TIME = np.linspace(0, 40, 801)
 
