@@ -50,18 +50,19 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
 
     Returns:
         romkit: errors of the held-out runs against states without noise [deviations of components].
-        true, claimed: mean error of these against measurements, and `model.error`, both in one
-            deviation for each unit.
-        left_out: mean error of runs that were left out.
-        inside: share of measurements at `UNSEEN_CONTEXTS` further contexts within bars of level
-            `LEVEL`; None without bars.
+        true, claimed: mean error against measurements at `UNSEEN_CONTEXTS` further contexts, evenly
+            over the range, and `model.error`, both in one deviation for each unit.
+        held_out, left_out: the same of the held-out runs, and of those that `learn` left out.
+        inside: share of these measurements within bars of level `LEVEL`; None without bars.
     """
     train, held_out, truth = divided(name, runs)
     began = time.process_time()
     model = romkit.learn(train, **settings)
     seconds = time.process_time() - began
     states = forecasts(model, held_out)["state"]
-    apart = (states - held_out["state"].values) / deviations(train)  # (H, T, n)
+    scale = deviations(train)
+    further = unseen(name)
+    band = forecasts(model, further, **({} if model.intervals is None else {"level": LEVEL}))
     found = {
         "seconds": seconds,
         "n": train.sizes["component"],
@@ -74,11 +75,12 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
         "noise": errors(held_out["state"].values, train, truth),
         "projection": errors(_projected(model, held_out), train, truth),
         "romkit": errors(states, train, truth),
-        "true": float(_size(apart).mean()),
+        "true": _mean_error(band["state"], further, scale),
+        "held_out": _mean_error(states, held_out, scale),
         "claimed": model.error,
         "left_out": model.mean_errors["forecast"],
     }
-    return found | {"inside": _inside(model, unseen(name))}
+    return found | {"inside": _inside(band, further)}
 
 
 def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dict[str, Array]:
@@ -124,11 +126,15 @@ def unseen(name: str) -> xr.Dataset:
     return _described(runs, source)
 
 
-def _inside(model: romkit.Learned, data: xr.Dataset) -> float | None:
-    """Return share of measurements within bars; a run that is lost has none inside."""
-    if model.intervals is None:
+def _mean_error(states: Array, data: xr.Dataset, scale: Array) -> float:
+    """Return mean error of forecasts (C, T, n) of measured runs, in a scale (n,)."""
+    return float(_size((states - data["state"].values) / scale).mean())
+
+
+def _inside(band: dict[str, Array], data: xr.Dataset) -> float | None:
+    """Return share of measurements within bars, if there are any; a run that is lost has none inside."""
+    if "lower" not in band:
         return None
-    band = forecasts(model, data, level=LEVEL)
     truth = data["state"].values
     return float(((band["lower"] <= truth) & (truth <= band["upper"])).mean())
 
