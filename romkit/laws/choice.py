@@ -80,6 +80,11 @@ class LawCandidate:
         return f"{self.label}{in_words(self.estimator)}"
 
     @property
+    def family(self) -> str:
+        """Settings in words, whatever the samples are."""
+        return in_words(self.estimator)
+
+    @property
     def complexity(self) -> int:
         """Number of coefficients of the law."""
         return max((law.coefficient_count for law in self.laws.values()), default=0)

@@ -26,9 +26,13 @@ class Policy:
         useful: error of forecasts of whole runs above which candidates are compared on segments.
         race: ratio to the least error up to which a candidate is tried on further folds.
         share: share of the candidates that are, and the least number of them.
+        half: share of the settings of a rung that are tried on the next one.
+        refuted: number of standard errors behind the best one from which on a candidate leaves the
+            race.
 
     Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
-    3.4.3, for the rule of one standard error; Maron, Moore (1994), Hoeffding races, for the race.
+    3.4.3, for the rule of one standard error; Maron, Moore (1994), Hoeffding races, for the race;
+    Jamieson, Talwalkar (2016), Non-stochastic best arm identification, for halves.
 
     Example:
         >>> import numpy as np
@@ -46,6 +50,8 @@ class Policy:
     useful: float = 0.5
     race: float = 4.0
     share: tuple[float, int] = (1 / 3, 3)
+    half: float = 0.5
+    refuted: float = 2.0
 
     def logarithms(self, errors: Array) -> Array:
         """Take logarithms (k,) of errors, between the least and the largest one that count."""
@@ -54,6 +60,13 @@ class Policy:
 
     def is_as_good(self, logarithms: Array, of_best: Array) -> bool:
         """Tell whether errors are equal to the least ones, run by run (k,), by their logarithms."""
+        return self._are_near(logarithms, of_best, self.standard_errors)
+
+    def is_refuted(self, logarithms: Array, of_best: Array) -> bool:
+        """Tell whether errors will hardly be equal to the least ones on further runs."""
+        return not self._are_near(logarithms, of_best, self.refuted)
+
+    def _are_near(self, logarithms: Array, of_best: Array, standard_errors: float) -> bool:
         worse = logarithms - of_best
         standard_error = worse.std(ddof=min(1, len(worse) - 1)) / np.sqrt(len(worse))
-        return bool(worse.mean() <= max(self.standard_errors * standard_error, self.tie))
+        return bool(worse.mean() <= max(standard_errors * standard_error, self.tie))

@@ -20,9 +20,11 @@ class Candidate(Protocol):
 
     Attributes:
         name: in words.
+        family: what candidates of several rungs have in common.
     """
 
     name: str
+    family: str
 
     def errors(self, fold: int) -> Array:
         """Fit to the other runs, and forecast those of a fold: errors (k,) [standard deviations]."""
@@ -93,8 +95,9 @@ def search(
 ) -> list[Trial]:
     """Race candidates on folds of runs that are left out.
 
-    All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
-    near the least error, on each further one. Neighbours of the preferred candidate and of the one
+    They are tried on the first fold, rung by rung as long as the error falls, of a further rung those
+    whose family was in the better half; a part of them, those near the least error, on each further
+    fold, until they are refuted. Neighbours of the preferred candidate and of the one
     of the least error follow, as long as there are new ones.
 
     Args:
@@ -164,7 +167,7 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
     failed = 0
     for rung in rungs:
         of_rung: list[Trial] = []
-        for candidate in rung:
+        for candidate in _promising(rung, trials, policy):
             if trials and time.process_time() > deadline:
                 return trials
             trial = Trial(candidate)
@@ -185,6 +188,23 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
     return trials
 
 
+def _promising(
+    rung: Sequence[Candidate], trials: Sequence[Trial], policy: Policy
+) -> list[Candidate]:
+    """Candidates of a rung of families that are new, or were in the better half when they were last
+    tried.
+    """
+    if not trials:
+        return list(rung)
+    horizon = horizon_of(trials, policy)
+    errors = {trial.candidate.family: trial.error(policy, horizon) for trial in trials}
+    known = [candidate for candidate in rung if candidate.family in errors]
+    by_error = sorted(known, key=lambda candidate: errors[candidate.family])
+    number = max(policy.share[1], round(policy.half * len(known)))
+    left = {candidate.family for candidate in by_error[number:]}
+    return [candidate for candidate in rung if candidate.family not in left]
+
+
 def _gains(of_rung: Sequence[Trial], trials: Sequence[Trial], policy: Policy) -> bool:
     """Tell whether a rung, the last one of all trials, has the least error."""
     before = trials[: len(trials) - len(of_rung)]
@@ -202,8 +222,19 @@ def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
     ranking = sorted(trials, key=lambda trial: trial.error(policy, horizon))
     share, fewest = policy.share
     number = max(fewest, round(share * len(ranking)))
-    limit = policy.race * ranking[0].error(policy, horizon)
-    return [trial for trial in ranking[:number] if trial.error(policy, horizon) <= limit]
+    best = ranking[0]
+    least = best.logarithms(policy, horizon)
+    limit = policy.race * best.error(policy, horizon)
+    alive = []
+    for trial in ranking[:number]:
+        is_near = trial.error(policy, horizon) <= limit
+        # a single fold is no sample of runs
+        is_judged = len(best.errors) > 1
+        if is_near and not (
+            is_judged and policy.is_refuted(trial.logarithms(policy, horizon), least)
+        ):
+            alive.append(trial)
+    return alive
 
 
 def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> None:

@@ -13,6 +13,7 @@ class Known:
         self.name, self.complexity, self.near = name, complexity, near
         self.whole = np.asarray(errors, dtype=float)
         self.segments = self.whole if segments is None else np.asarray(segments, dtype=float)
+        self.family = name
         self.tried = []
 
     def errors(self, fold):
@@ -44,7 +45,7 @@ def test_paired_differences_decide_and_not_those_between_runs():
 
 
 def test_candidates_that_are_far_behind_leave_the_race():
-    fast = [Known(str(k), np.full(6, 0.1 + 0.01 * k)) for k in range(3)]
+    fast = [Known(str(k), np.full(6, 0.1 + 0.001 * k)) for k in range(3)]
     slow = Known("slow", np.full(6, 0.5))
     search([[*fast, slow]], 3, Policy())
     assert slow.tried == [0]
@@ -56,6 +57,20 @@ def test_the_ladder_ends_after_two_rungs_without_a_smaller_error():
     rungs = [[Known(str(k), np.full(2, error))] for k, error in enumerate(errors)]
     search(rungs, 1, Policy())
     assert [rung[0].tried for rung in rungs] == [[0]] * 6 + [[]]
+
+
+def test_settings_of_the_worse_half_are_not_tried_on_further_rungs():
+    first = [Known(str(k), np.full(2, 0.1 * (k + 1))) for k in range(8)]
+    second = [Known(str(k), np.full(2, 0.05)) for k in range(8)]
+    search([first, [*second, Known("new", np.full(2, 0.05))]], 1, Policy())
+    assert [candidate.tried for candidate in second] == [[0]] * 4 + [[]] * 4
+
+
+def test_candidates_leave_the_race_once_they_are_refuted():
+    best = Known("best", np.full(10, 0.1))
+    worse = Known("worse", np.full(10, 0.1) * np.tile([1.3, 1.2], 5))
+    search([[best, worse]], 5, Policy())
+    assert (len(best.tried), len(worse.tried)) == (5, 2)
 
 
 def test_neighbours_follow_as_long_as_one_is_preferred():
