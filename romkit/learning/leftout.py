@@ -15,6 +15,7 @@ from romkit.integrators import LearnedField
 from romkit.laws.choice import ALL
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
+from romkit.laws.shooting import POLISHED
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, forecasts_of
