@@ -21,7 +21,7 @@ from romkit.laws.shooting import FINE, NUDGE, RESOLUTION
 from romkit.laws.terms import LatentTerms
 from romkit.numerics import LOST
 
-OUTSIDE, LONGER = 2.0, 10
+OUTSIDE, LONGER = 3.0, 10
 """Distance from the mean of the data [largest latent] beyond which a rollout has left them, and how
 many times as long as the data it has to stay nearer."""
 
