@@ -17,7 +17,8 @@ def page(found: Result) -> str:
         used=used(found, "torch", "pysindy", "numpy"),
     )
     case = _case_on_gpu if found.get("clock") == "wall" else _case
-    return text + "".join(map(case, found["cases"]))
+    by_default = _by_default(found["by_default"]) if "by_default" in found else ""
+    return text + "".join(map(case, found["cases"])) + by_default
 
 
 def draw(found: Result) -> dict[str, Figure]:
@@ -32,6 +33,24 @@ def draw(found: Result) -> dict[str, Figure]:
     ratios = [theirs / own for theirs, own in zip(fit, ours, strict=True)]
     finding = f"romkit fits SINDy {min(ratios):.0f} to {max(ratios):.0f} times faster than pysindy"
     return {"times.png": dots(times, "CPU time, ms", finding)}
+
+
+def _by_default(rows: list[Result]) -> str:
+    """Return table of fits by default settings."""
+    least = min(row["cpu_ms"] for row in rows)
+    lines = []
+    for row in rows:
+        lines.append(
+            {
+                "fit": row["fit"],
+                "CPU time, ms": f"{row['cpu_ms']:.0f}",
+                "times the fastest": f"{row['cpu_ms'] / least:.1f}",
+                "terms": row["terms"],
+                "error of the rates": f"{row['error']:.1e}",
+            }
+        )
+    caption = "\n## By default settings, 1 run of 2000 samples without its rates"
+    return table(lines, caption=caption)
 
 
 def _case(case: Result) -> str:

@@ -2,6 +2,8 @@
 romkit on a GPU beside them.
 """
 
+import contextlib
+import io
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +14,9 @@ import pysindy
 import torch
 from torch import Tensor
 
+import romkit
 from benchmarks.harness import Disagreement, Parts, Result, in_turns
+from romkit.data import from_arrays
 from romkit.laws import SINDy
 from romkit.solvers import RK4
 
@@ -58,7 +62,7 @@ def trajectories_of(rho: Tensor, start: Tensor, samples: int) -> tuple[Tensor, T
     return z, lorenz(None, z)
 
 
-def make_contestants(z: Tensor, rates: Tensor, degree: int, device: str) -> dict[str, Fit]:
+def make_contestants(z: Tensor, rates: Tensor, degree: int, device: str = "cpu") -> dict[str, Fit]:
     """romkit fits the stack at once, pysindy in a loop; STLSQ alone is given the matrix of the
     library. On a GPU the samples are there already, and the coefficients come back.
     """
@@ -68,7 +72,7 @@ def make_contestants(z: Tensor, rates: Tensor, degree: int, device: str) -> dict
         for states, _ in pairs
     ]
 
-    def romkit(z: Tensor, rates: Tensor) -> np.ndarray:
+    def ours(z: Tensor, rates: Tensor) -> np.ndarray:
         samples = (z[0], rates[0]) if len(pairs) == 1 else (z, rates)
         law = SINDy(degree=degree, **SETTINGS).fit_samples(*samples)
         return law.coefficients.numpy(force=True).reshape(len(pairs), -1, 3)
@@ -80,9 +84,9 @@ def make_contestants(z: Tensor, rates: Tensor, degree: int, device: str) -> dict
 
     on_gpu = {}
     if device == "cuda":
-        on_gpu = {ON_GPU: partial(romkit, z.cuda(), rates.cuda())}
+        on_gpu = {ON_GPU: partial(ours, z.cuda(), rates.cuda())}
     return on_gpu | {
-        ROMKIT: partial(romkit, z, rates),
+        ROMKIT: partial(ours, z, rates),
         PYSINDY: lambda: np.stack([whole(*pair) for pair in pairs]),
         STLSQ: lambda: np.stack(
             [
@@ -110,11 +114,38 @@ def check(contestants: dict[str, Fit]) -> float:
     return worst
 
 
+def by_default(samples: int, repeats: int) -> list[dict[str, object]]:
+    """Least CPU times of fits by default settings to a run whose rates are not told, and what their
+    laws are: romkit chooses settings by forecasts, and refines the law along the run.
+    """
+    z, rates = make_problem(1, samples)
+    states, exact = z[0], rates[0].numpy()
+    with contextlib.redirect_stdout(io.StringIO()):
+        data = from_arrays(z.numpy(), DT)
+    projection = romkit.fit("identity", data, verbose=False)
+    fits = {
+        "romkit, SINDy().fit": lambda: SINDy().fit(projection, data),
+        "pysindy, SINDy().fit": lambda: pysindy.SINDy().fit(states.numpy(), t=DT),
+    }
+    rounds = in_turns(fits, repeats)
+    law, model = (run() for run in fits.values())
+    found = [law.predict(states).numpy(), model.predict(states.numpy())]
+    terms = [law.coefficient_count, int((model.coefficients() != 0).sum())]
+    rows = []
+    for (name, times), path, number in zip(rounds.items(), found, terms, strict=True):
+        error = np.linalg.norm(path - exact) / np.linalg.norm(exact)
+        cpu_ms = 1e3 * min(cpu for cpu, _ in times)
+        rows.append({"fit": name, "cpu_ms": cpu_ms, "terms": number, "error": float(error)})
+    return rows
+
+
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Milliseconds of each case: least and median CPU time, least wall time. Other load disturbs
     the least least.
     """
     cases = found.setdefault("cases", [])
+    if device == "cpu" and "by_default" not in found:
+        found["by_default"] = by_default(2_000, config.repeats)
     planned, repeats = config.cases, config.repeats
     if device == "cuda":
         planned, repeats = config.cases_cuda, config.repeats_cuda

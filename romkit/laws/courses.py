@@ -1,6 +1,5 @@
 """Windows of trajectories, and the steps of Runge-Kutta through them."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -157,7 +156,9 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     `longest_step`.
     """
     intervals = runs.times[sample].diff(dim=0)  # (L, n, W)
-    counts = torch.tensor([_steps_in(interval, longest_step) for interval in intervals])
+    # a quotient that rounding has lifted above an integer must not cost one more step
+    quotients = intervals.amax((1, 2)) / longest_step - 1e-6
+    counts = quotients.ceil().clamp(min=1).long()  # (L,) equal steps through each
     interval = torch.arange(len(counts)).repeat_interleave(counts)  # (M,)
     lengths = intervals / counts[:, None, None]
     steps = lengths[interval].unsqueeze(-1).to(runs.states.device)  # (M, n, W, 1)
@@ -165,7 +166,7 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     if runs.moving is None:
         return Course(steps, ends, None, None)
     number = counts[interval]  # (M,) of steps in the interval of each
-    before = torch.cat([torch.arange(count) for count in counts.tolist()])
+    before = torch.arange(len(interval)) - (counts.cumsum(0) - counts)[interval]
     stages = torch.tensor(STAGES, dtype=steps.dtype)
     part = ((before[:, None] + stages) / number[:, None]).to(steps.device)  # (M, 3)
     places = Places(sample, interval, part)
@@ -175,12 +176,6 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
         drift = places.between(drift, 0)
     assert runs.factors is not None  # of a context that moves
     return Course(steps, ends, runs.factors(context), drift)
-
-
-def _steps_in(interval: Tensor, longest_step: float) -> int:
-    """Return number of equal steps through an interval of all windows (n, W)."""
-    # a quotient that rounding has lifted above an integer must not cost one more step
-    return max(1, math.ceil(interval.max().item() / longest_step - 1e-6))
 
 
 class Places(NamedTuple):

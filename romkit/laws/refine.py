@@ -5,11 +5,22 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from romkit.core.levenberg import levenberg_marquardt
 from romkit.integrators.base import LearnedField
 from romkit.laws.equations import Equation
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
-from romkit.laws.shooting import Structure, refinements
+from romkit.laws.shooting import (
+    FINE,
+    ROUGH,
+    SETTLED,
+    TRIALS,
+    Hold,
+    Structure,
+    lengths,
+    refinements,
+    shots,
+)
 from romkit.laws.trajectories import ShootingProblem
 
 
@@ -45,6 +56,24 @@ def refined(
     if best is law:
         return law
     return replace(best, source=f"{law.source}; refined by shooting")
+
+
+def roughly_refined(law: Equation, samples: LatentSamples) -> Equation:
+    """Refine the coefficients of an equation in windows of some time scales, which takes away the
+    bias of rates that come from differentiation; the equation itself where it follows them as well.
+    """
+    if not _can_be_refined(law, samples):
+        return law
+    problem = ShootingProblem.of(samples, law.basis)
+    theta = problem.theta(law.coefficients)
+    structure = Structure(problem.motion, theta != 0)
+    runs = problem.runs
+    long = [length for duration, length in lengths(runs) if duration >= ROUGH]
+    if not long:
+        return law
+    followed = shots(structure, runs, theta, long[0], Hold(), FINE)
+    end = levenberg_marquardt(followed.expanded(theta), trials=TRIALS, relative=SETTLED)
+    return replace(law, coefficients=problem.coefficients(end.theta))
 
 
 def _can_be_refined(law: LearnedField, samples: LatentSamples) -> bool:

@@ -18,6 +18,7 @@ from romkit.laws.features import Features
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.noise import is_noisy
+from romkit.laws.refine import roughly_refined
 from romkit.laws.regression import design_of, equation, gram, regress
 from romkit.laws.samples import LatentSamples
 from romkit.laws.scaling import Scaling
@@ -33,7 +34,7 @@ MOST_TERMS = 100
 class Sparse(Estimator):
     """Base of the kinds of SINDy: candidate terms, and what they choose where it is left open."""
 
-    DEGREES: ClassVar[tuple[int, ...]] = (3, 5, 1)
+    DEGREES: ClassVar[tuple[int, ...]] = (3, 2, 5, 1)
     SHARES: ClassVar[tuple[float, ...]] = ()
 
     degree: int | None
@@ -84,6 +85,11 @@ class Sparse(Estimator):
         super().warn_if_useless(law, samples, judge)
         # the terms of a sparse law are read, and not its forecasts alone
         warn_if_undetermined(type(self).__name__, law, samples)
+
+    def compared(self, samples: LatentSamples, seed: int) -> Equation:
+        law = self._fit(samples, seed)
+        # what only makes up for the bias of differentiation would win otherwise, and then be refined
+        return roughly_refined(law, samples) if self.refine else law
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
         if _in_weak_form(self, samples):
