@@ -24,6 +24,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "reference_pages",
     "measured",
+    "outputs",
 ]
 exclude_patterns = [
     "_build",

@@ -21,7 +21,7 @@ from tests.quick import linear_laws_only
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((*ROOT.glob("docs/gallery/*/*.py"), *ROOT.glob("docs/tutorials/*.py")))
-GUIDE = ("own_data", "systems")
+GUIDE = ("first_model", "own_data", "systems")
 LONG = (
     "guide/training",
     "guide/projections",
@@ -35,6 +35,9 @@ PAGES = (
     *(f"docs/guide/{name}.md" for name in GUIDE),
     "docs/howto/data.md",
     "docs/howto/hidden.md",
+    "docs/howto/needs.md",
+    "docs/howto/steps.md",
+    "docs/howto/coming_from.md",
     "docs/sindy.md",
     *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in LONG),
 )

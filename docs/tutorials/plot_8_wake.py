@@ -1,5 +1,5 @@
-"""romkit in three minutes
-=======================
+"""A flow behind a cylinder, in depth
+==================================
 
 A stream of water passes a cylinder. Above a critical Reynolds number, vortices leave it in turn. One simulation takes
 minutes. Ten simulations make a model that takes milliseconds, at any Reynolds number between them, without the
@@ -85,8 +85,8 @@ figure = romkit.plotting.plot_latent(orbits, colour="Re")
 # Ten unseen Reynolds numbers, beside the rivals' own code
 # --------------------------------------------------------
 # Each model starts from the first state of the last 5 s of a run, on the orbit. PySINDy, opinf and PyDMD are used with
-# their documented defaults: a model of each run, interpolated between the two nearest Reynolds numbers. "Lost" are
-# forecasts that leave the data or no longer oscillate.
+# their documented defaults, on plain and on scaled data: a model of each run, interpolated between the two nearest
+# Reynolds numbers. "Lost" are forecasts that leave the data or no longer oscillate.
 
 ORBIT = slice(313, None)
 forces = DragLift.of(romkit.load(BASIS))
