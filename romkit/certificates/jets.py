@@ -226,7 +226,7 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     bend_by_f = cube.times(-0.25)
     by_f = f.through(value, slope_by_f, bend_by_f)
     second = None
-    if by_u.second:
+    if by_u.second and by_f.second:
         # ∂²/∂u∂f = -u / 2 (u² + f)^(3/2)
         mixed_bend = (slope * power(inverse, 2)).times(-0.5)
         mixed_bend = mixed_bend.map(wide).map(wide)

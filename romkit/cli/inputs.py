@@ -207,6 +207,8 @@ def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integr
         kind_of_file = "projection"
     elif isinstance(model, romkit.bases.Basis):
         kind_of_file = "basis"
+    elif not isinstance(model, romkit.integrators.LearnedField):
+        kind_of_file = "hidden context"
     if kind_of_file != kind:
         command = "fit" if kind == "projection" else "law"
         raise FileError(
@@ -214,6 +216,7 @@ def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integr
             problem=f"holds a {kind_of_file}, not a {kind}",
             fix=f"give a file by romkit {command}",
         )
+    assert isinstance(model, romkit.projections.Projection | romkit.integrators.LearnedField)
     return model
 
 
@@ -222,7 +225,9 @@ def dynamics(name: str | None) -> "romkit.integrators.LatentDynamics | None":
     if name is None:
         return None
     if Path(name).suffix == ".safetensors":
-        return load("law", name)
+        law = load("law", name)
+        assert isinstance(law, romkit.integrators.LearnedField)
+        return law
     kinds = romkit.integrators.DYNAMICS
     if name not in kinds and Path(name).suffix == ".py":
         raise InputError(

@@ -1,7 +1,7 @@
 """Results of commands as plain values, which `--json` prints; `describe` has the same as text."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def catalogue() -> dict[str, dict[str, str]]:
     """
     from romkit.core.runtime import versions
 
-    kinds: dict[str, Mapping[str, type[object]]] = {
+    kinds: dict[str, Mapping[str, object]] = {
         "methods": romkit.projections.METHODS,
         "dynamics": romkit.integrators.DYNAMICS,
         "laws": romkit.laws.LAWS,
@@ -87,7 +87,7 @@ PRINTED = 100_000
 
 def states(run: "xr.Dataset") -> dict[str, object]:
     """Return times, states and intervals of a forecast, of variables that are not large."""
-    shown = {"time": run["time"].values}
+    shown: dict[str, object] = {"time": run["time"].values}
     for name, variable in run.data_vars.items():
         if "time" in variable.dims and variable.size <= PRINTED:
             shown[str(name)] = variable.values
@@ -159,7 +159,7 @@ def comparison(table: "xr.Dataset") -> list[dict[str, object]]:
     return rows
 
 
-def inference(estimates: "xr.Dataset") -> list[dict[str, object]]:
+def inference(estimates: "xr.Dataset") -> list[dict[str, Any]]:
     """Estimate and interval of each parameter, for each trajectory."""
     names = [str(name) for name in estimates["parameter"].values]
     rows = []

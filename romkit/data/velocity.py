@@ -3,7 +3,8 @@ samples.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -31,7 +32,8 @@ COMPONENTS = 50
 """Components, about, by which window and degree are chosen."""
 
 
-class Smoothing(NamedTuple):
+@dataclass(frozen=True)
+class Smoothing:
     """A window of samples and the degree of the polynomial in it; a rule for x (T, n) at even times
     (T,).
     """
@@ -205,7 +207,7 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
         >>> t = 0.05 * np.arange(200)
         >>> noise = 0.1 * np.random.default_rng(0).normal(size=200)
         >>> whole = np.ones((1, 200), dtype=bool)
-        >>> window, degree = romkit.data.velocity.smoothest((np.sin(t) + noise)[None, :, None], whole)
+        >>> rule = romkit.data.velocity.smoothest((np.sin(t) + noise)[None, :, None], whole)
         >>> window > romkit.data.velocity.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
         True
     """
@@ -244,7 +246,7 @@ def _left_out_error(runs: list[Array], smoothing: Smoothing) -> float:
     from scipy.ndimage import convolve1d
     from scipy.signal import savgol_coeffs
 
-    window, degree = smoothing
+    window, degree = smoothing.window, smoothing.degree
     half = window // 2
     weights = savgol_coeffs(window, degree)
     influence = weights[half]  # h, of a sample on its own fit

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -35,8 +35,8 @@ def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
     All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes
     of the first.
     """
-    step = Traced(step) if compiled else step
-    return Captured(step) if device.type == "cuda" else step
+    faster: Callable[..., Any] = Traced(step) if compiled else step
+    return cast("F", Captured(faster) if device.type == "cuda" else faster)
 
 
 class Captured:
@@ -86,7 +86,7 @@ class CapturedSteps:
         expected = step(field, t, y, self.h)
         forward: Callable[..., Tensor] = functools.partial(step, field)
         if fused:
-            forward = Traced(forward)
+            forward = cast("Callable[..., Tensor]", Traced(forward))
 
         def advance(t: Tensor, y: Tensor, h: Tensor) -> None:
             y.copy_(forward(t, y, h))

@@ -5,7 +5,7 @@ import logging
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -116,7 +116,7 @@ def compile_anew(function: F, device: torch.device) -> F:
         with _silent_fallbacks():  # the first call compiles
             return compiled(*arguments)
 
-    return quiet
+    return cast("F", quiet)
 
 
 def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:

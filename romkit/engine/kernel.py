@@ -13,7 +13,7 @@ import functools
 import math
 import threading
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -102,7 +102,7 @@ class Kernel(abc.ABC):
         self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
         return out
 
-    def _build(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
+    def _build(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
         """Return the functions of `loop` for a trace, the constants that they read, and the members
         of a block of these.
         """
@@ -119,7 +119,7 @@ class Kernel(abc.ABC):
         text = source(body, name, lanes, self._size, self.loop, self.tables)
         return library(text), body.constants, lanes
 
-    def _build_for_gpu(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
+    def _build_for_gpu(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
         """`_build` with a thread for each member."""
         body = lower(trace.on_cpu())
         numbers = body.scratch + self.numbers_kept(self._size) + body.constants.own_size
@@ -170,6 +170,7 @@ def _rounding(trace: Trace, t: Tensor, y: Tensor) -> Tensor:
     results = []
     for dtype in (torch.float32, torch.float64):
         result = trace.module(dtype)(t.to(dtype), y.to(dtype))
+        assert isinstance(result, Tensor)  # of a field
         results.append(result.expand_as(y).double())
     single, double = results
     return _largest(single - double).to(y.dtype) / torch.finfo(torch.float32).eps

@@ -49,6 +49,7 @@ def lower(trace: Trace) -> KernelBody:
     inputs = [(t, fresh("t", ())), (y, fresh("y", y.shape, members))]
     constants = ConstantPools(members, y.dtype)
     emitter = translated(trace.calls, inputs, lead, constants)
+    assert isinstance(trace.result, Tensor)  # of a field
     emitter.give("out", trace.result, y.shape)
     return KernelBody(emitter.source(), emitter.scratch, emitter.constants)
 

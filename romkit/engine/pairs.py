@@ -156,10 +156,11 @@ def as_c(**tables: float | Sequence[float] | Rows) -> str:
 
 
 def _filled(table: float | Sequence[float] | Rows) -> object:
-    if not isinstance(table, Sequence) or not isinstance(table[0], Sequence):
+    if not isinstance(table, Sequence):
         return table
-    length = max(map(len, table))
-    return [[*row, *(0.0,) * (length - len(row))] for row in table]
+    rows = [row for row in table if isinstance(row, Sequence)]
+    length = max(map(len, rows), default=0)
+    return [[*row, *[0.0] * (length - len(row))] for row in rows] or table
 
 
 def _constant(name: str, values: Array) -> str:

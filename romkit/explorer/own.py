@@ -14,7 +14,7 @@ from romkit.core.errors import RomkitError
 from romkit.data import fields, save_dataset
 from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.text import of_error, text
-from romkit.learning import Learned, learn
+from romkit.learning import Learned, SteadyModel, learn
 from romkit.learning.words import HEADLINE
 from romkit.readers import text as tables
 from romkit.readers.arrays import from_arrays
@@ -86,7 +86,7 @@ class OwnData:
         names = [name.strip() for name in self.context.value.split(",") if name.strip()]
         return names or None
 
-    def _show(self, learned: Learned) -> None:
+    def _show(self, learned: Learned | SteadyModel) -> None:
         lines = [learned.advice, "", f"| {HEADLINE} | |", "| --- | --- |"]
         for name, error in learned.mean_errors.items():
             lines.append(f"| {name} | {error:.3g} |")
@@ -96,7 +96,7 @@ class OwnData:
 
 def _learned(
     contents: list[bytes], names: list[str], context: list[str] | None, seconds: float
-) -> Learned:
+) -> Learned | SteadyModel:
     """Return the model of runs in one file, or of one run in each of several."""
     if names and names[0].lower().endswith(".csv"):
         data = describe(_table(contents[0]), context=context)

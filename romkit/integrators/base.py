@@ -7,10 +7,10 @@ state w is z (..., m) of a first-order problem, and (z, ż) (..., 2m) of a mecha
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
@@ -161,8 +161,13 @@ class LatentField(LatentDynamics):
         True
     """
 
-    affine = False
-    """Whether the field is affine in the latent state and has no inputs: then its steps are exact."""
+    if TYPE_CHECKING:
+
+        @property
+        def affine(self) -> bool: ...
+    else:
+        affine = False
+        """Whether the field is affine in the latent state and has no inputs: then its steps are exact."""
 
     @abc.abstractmethod
     def latent_rate(self, problem: Problem) -> LatentRate:
@@ -232,12 +237,14 @@ class LearnedField(LatentField, Display):
 
     needs = "nothing"
 
-    order: int
-    latent_dim: int
-    context_names: Names
     source: str
     samples: int
-    report: "tuple[object, ...]"
+    report: Sequence[Mapping[str, Any]]
+
+    if TYPE_CHECKING:  # a field or a property of a law
+
+        @property
+        def latent_dim(self) -> int: ...
 
     @property
     def coefficient_count(self) -> int:
@@ -442,7 +449,7 @@ def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[...,
     if torch.is_grad_enabled():
         return function
     try:
-        return trace(function, *arguments).module()
+        return cast("Callable[..., Tensor]", trace(function, *arguments).module())
     except Unsupported:
         return function
 

@@ -1,8 +1,8 @@
 """Laws that are linear in their coefficients, and print themselves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -73,7 +73,7 @@ class Equation(LearnedField):
     held: bool | None = None
     control_unit: str = ""
     domain: Region | None = None
-    report: Sequence[object] = ()
+    report: Sequence[Mapping[str, Any]] = ()
     last: Tensor | None = None
 
     FACTS: ClassVar[tuple[str, ...]] = ("condition", "converged", "residual")

@@ -193,12 +193,12 @@ def _evaluated(name: str, function: TensorMap, x: Tensor) -> Tensor:
     term = f"term {name!r}"
     fix = "index the variables as z[..., 0]"
     try:
-        values = function(x)
+        values: object = function(x)
     except (IndexError, RuntimeError, TypeError) as error:
         expected = f"a function of {x.shape[-1]} variables"
         raise InputError(term, expected=expected, got=reason(error), fix=fix) from error
     shape = x.shape[:-1]
-    if not torch.is_tensor(values) or values.shape != shape:
+    if not isinstance(values, Tensor) or values.shape != shape:
         expected = f"a tensor of shape {tuple(shape)} for variables of shape {tuple(x.shape)}"
         raise InputError(term, expected=expected, got=checks.shown(values), fix=fix)
     return values

@@ -1,9 +1,9 @@
 """Laws of motion that has settled on a closed orbit at each context, however sharp its corners."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,7 +79,7 @@ class LimitCycleLaw(LearnedField):
     held: bool | None = None
     control_unit: str = ""
     domain: Region | None = None
-    report: Sequence[object] = ()
+    report: Sequence[Mapping[str, Any]] = ()
 
     FACTS: ClassVar[tuple[str, ...]] = ("residual",)
     """Attributes that describe the fit, and may be infinite (see `core.packing`)."""
@@ -212,7 +212,9 @@ class LimitCycle(TrajectoryEstimator):
         library = Chebyshev(self.degree or 0)
         context = _scaling(samples)
         terms = self._terms(library, context, samples)
-        fitted = [_orbits(path, samples.times.double(), _starts_of(samples)) for path in paths]
+        assert samples.times is not None  # of whole trajectories
+        times = samples.times.double()
+        fitted = [_orbits(path, times, _starts_of(samples)) for path in paths]
         lead = samples.latents.shape[:-2]
         nodes, frequency, residual = [], [], []
         for orbits in fitted:

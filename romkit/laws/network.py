@@ -1,8 +1,8 @@
 """Networks as fields of latents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ class NeuralODEModel(LearnedField):
     held: bool | None = None
     control_unit: str = ""
     domain: Region | None = None
-    report: Sequence[object] = ()
+    report: Sequence[Mapping[str, Any]] = ()
 
     FACTS: ClassVar[tuple[str, ...]] = ("velocity_error", "trajectory_error")
     """Attributes that describe the fit, and may be infinite (see `core.packing`)."""

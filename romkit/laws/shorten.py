@@ -312,6 +312,7 @@ def _path(law: Equation, samples: LatentSamples) -> list[Equation]:
     kept = torch.arange(len(free))
     values, costs = curvature.without(kept)
     laws = []
+    assert curvature.degrees is not None  # of a polynomial
     while len(kept) > 1:
         places = curvature.next_ones(values, costs, curvature.degrees[kept])
         stays = torch.ones(len(kept), dtype=torch.bool)

@@ -117,8 +117,8 @@ def _of_data(data: xr.Dataset) -> xr.Dataset | None:
     (*_, along) = data[time].dims if time in data.variables else (time,)
     if "control" in data or along not in data.dims or data.sizes[along] < 2:
         return None
-    for values in data.data_vars.values():
-        if along in values.dims and not _rests(values, along):
+    for field in data.data_vars.values():
+        if along in field.dims and not _rests(field, str(along)):
             return None
     rates = [name for name in ("velocity", "acceleration") if name in data]
     first = data.isel({along: 0}).drop_vars(time, errors="ignore")

@@ -1,5 +1,6 @@
 """Runs of any habit, in romkit's schema: files, tables and datasets, with common times."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,18 +37,23 @@ EXTRAPOLATED = 0.02
 """Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
 
 
+Source = xr.Dataset | pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""Runs, a table of them, or their files."""
+
+
 def read(
-    source: object, context: str | Sequence[str] | None
+    source: Source, context: str | Sequence[str] | None
 ) -> tuple[xr.Dataset | pd.DataFrame, Sequence[str] | None]:
     """Return a dataset or a table, of files what they hold, and the names of the parameters."""
     names = [context] if isinstance(context, str) else context
     if isinstance(source, xr.Dataset | pd.DataFrame):
         return source, names
-    data, parameters = read_runs([source] if isinstance(source, str | Path) else source)
+    files = [source] if isinstance(source, str | os.PathLike) else source
+    data, parameters = read_runs([Path(name) for name in files])
     return data, names if names is not None else parameters or None
 
 
-def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
+def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset:
     """Return runs in romkit's schema, at three contexts or more."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -73,7 +79,7 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
     return data
 
 
-def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
+def _in_schema(source: Source, context: str | Sequence[str] | None) -> xr.Dataset:
     """Return files, tables and datasets in romkit's schema, on the times that they have."""
     data, names = read(source, context)
     if _has_schema(data):

@@ -9,6 +9,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Field
+from romkit.integrators import LatentField
 from romkit.models.match import Dynamics, check_field
 from romkit.models.reduced import ReducedModel
 from romkit.projections import Projection
@@ -109,7 +110,9 @@ class LatentModel:
     def field(self, c: Tensor) -> Field:
         """f(t, w) at contexts (B, p)."""
         problem = self.reduced.at_constant(c).problem
-        return self.reduced.dynamics.field(problem)
+        dynamics = self.reduced.dynamics
+        assert isinstance(dynamics, LatentField)
+        return dynamics.field(problem)
 
     def solver(self, c: Tensor) -> None:
         """None: any solver will do."""

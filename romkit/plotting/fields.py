@@ -19,7 +19,10 @@ from romkit.data.grids import unstacked
 from romkit.data.spelling import known_name
 from romkit.plotting import style
 
-WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
+WRITERS: dict[str, type[PillowWriter] | type[FFMpegWriter]] = {
+    "gif": PillowWriter,
+    "mp4": FFMpegWriter,
+}
 """Writers of an animation, by the ending of its file."""
 
 

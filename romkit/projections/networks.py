@@ -4,10 +4,11 @@ once for values, tangents and accelerations.
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -72,9 +73,17 @@ class Linear(nn.Module):
         return y + align(self.bias, y)
 
 
-def linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+class Linears(nn.ModuleList):
+    """Linear layers."""
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Linear]: ...
+
+
+def linears(sizes: Sequence[int], generator: torch.Generator) -> Linears:
     """Layers between these sizes."""
-    layers = nn.ModuleList()
+    layers = Linears()
     for n, r in pairwise(sizes):
         layers.append(Linear(n, r, generator, scale=math.sqrt(3)))
     return layers
@@ -147,7 +156,8 @@ def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Cur
     return tuple(curve)
 
 
-class Affine(NamedTuple):
+@dataclass(frozen=True)
+class Affine:
     """x W + b."""
 
     weight: Tensor
@@ -158,7 +168,8 @@ class Affine(NamedTuple):
         return y + align(self.bias, y), *rates
 
 
-class Centred(NamedTuple):
+@dataclass(frozen=True)
+class Centred:
     """(x - β) W."""
 
     weight: Tensor
@@ -170,7 +181,8 @@ class Centred(NamedTuple):
         return tuple(matmul(derivative, self.weight) for derivative in (centred, *rates))
 
 
-class Film(NamedTuple):
+@dataclass(frozen=True)
+class Film:
     """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
 
     gamma: Tensor

@@ -110,7 +110,8 @@ class KuramotoSivashinsky(System):
         total = waves.sum(-2)
         return total.expand(len(contexts), -1).clone()
 
-    def default_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        assert isinstance(context, Tensor)  # that stays
         return ETDRK4(self.dt, context[..., 0])
 
 

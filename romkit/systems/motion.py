@@ -1,5 +1,6 @@
 """Simulated motions, and the warning about trajectories that were lost on the way."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
@@ -36,7 +37,8 @@ class Motion(NamedTuple):
     cost: dict[str, object]
 
 
-class Lost(NamedTuple):
+@dataclass(frozen=True)
+class Lost:
     """Trajectories that diverged after a start that was finite.
 
     Attributes:

@@ -19,7 +19,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Array, Jet
+from romkit.core.types import Array, ContextFunction, Jet
 from romkit.data import ContextParameter
 from romkit.data.contexts import bound_context, ends_of
 from romkit.solvers import Solver
@@ -230,7 +230,8 @@ class Pendulum(MechanicalSystem):
         lengths = [0.35, 0.45, 0.55, 0.65]
         return np.array(list(itertools.product(lengths, repeat=DRIVING)))
 
-    def default_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        assert isinstance(context, Tensor)  # that stays
         if not bool((context > 0).all()):
             raise InputError(
                 "context",

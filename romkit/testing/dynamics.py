@@ -58,7 +58,7 @@ def manufactured(path: Path, order: int, law: LatentLaw = latent_law) -> Problem
     def weighted(x: Tensor, u: Tensor) -> Tensor:
         return (1 + x.square()).unsqueeze(-1) * u
 
-    field = {1: first_order, 2: second_order}[order]
+    field: Callable[..., Tensor] = first_order if order == 1 else second_order
     return PROBLEMS[order](path, field, weighted)
 
 

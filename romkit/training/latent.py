@@ -1,7 +1,7 @@
 """Steps of the latent state of a stack along trajectories, as functions of all its parameters."""
 
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import torch
 import xarray as xr
@@ -126,6 +126,7 @@ def latent_steps(
     stack.
     """
     followed = DYNAMICS[dynamics]()
+    assert isinstance(followed, LatentField)  # as those of rollouts in training
     scale = flat.stacked.frame.state_scale.to(data.velocity)
     square = (data.velocity / scale).square().mean()
     speed = square.sqrt().item()
@@ -134,4 +135,4 @@ def latent_steps(
     if compiled:
         device = next(flat.stacked.parameters()).device
         advance = compile_anew(advance, device)
-    return start, advance
+    return start, cast("Callable[..., Pair]", advance)

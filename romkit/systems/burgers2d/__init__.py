@@ -13,7 +13,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
-from romkit.core.types import Array
+from romkit.core.types import Array, ContextFunction
 from romkit.data import ContextParameter
 from romkit.data.contexts import ends_of
 from romkit.solvers import Solver
@@ -228,7 +228,8 @@ class Burgers2D(System):
         u = u.flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
-    def default_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        assert isinstance(context, Tensor)  # that stays
         mu1 = context[..., 0]
         mu2 = context[..., 1:]
         sources = SOURCE * torch.exp(mu2 * self._columns(context))

@@ -19,7 +19,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.runtime import track
-from romkit.core.types import Array, Field, TensorMap
+from romkit.core.types import Array, ContextFunction, Field, TensorMap
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
@@ -238,7 +238,8 @@ class CylinderWake(System):
         """
         return _steady(self.mesh, reynolds).copy()
 
-    def default_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        assert isinstance(context, Tensor)  # that stays
         return BDF2(self.flow, self.step, DIAMETER / context[..., 0])
 
     def _linear(self, name: str) -> TensorMap:

@@ -54,7 +54,7 @@ class Joints(NamedTuple):
         """
         names: list[str] = []
         units: list[str] = []
-        turns: list[int] = []
+        turns: list[tuple[int, int]] = []
         positions: list[int] = []
         velocities: list[int] = []
         for k, kind in enumerate(model.jnt_type.tolist()):

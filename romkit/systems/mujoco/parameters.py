@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,7 +18,8 @@ LISTS = {"body": "bodies", "mesh": "meshes", "equality": "equalities"}
 """Lists of elements in an `MjSpec` whose names are not those of the kind with an s."""
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True)
+class Target:
     """One number of a model.
 
     Attributes:

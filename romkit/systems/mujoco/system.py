@@ -15,7 +15,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
 from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
-from romkit.core.types import Array, Metric, SecondOrderField
+from romkit.core.types import Array, ContextFunction, Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.data.contexts import bound_context
 from romkit.solvers import Solver
@@ -313,7 +313,8 @@ class MuJoCo(MechanicalSystem):
             return "MuJoCo, the integrator of the file"
         return "MuJoCo, RK4"
 
-    def default_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        assert isinstance(context, Tensor)  # that stays
         models = functools.partial(self._compiled, context)
         joints = self.joints
         controls = None
