@@ -385,7 +385,7 @@ CLAIMS = [
         ),
     ),
     (
-        "docs/guide/rollouts.md",
+        "docs/howto/estimate.md",
         "a rank correlation of more than 0.8 with its error, on the full model of the wake 0.67",
         lambda: all(
             each["estimate"][0] == 0.67 if name == "Wake, NcAE" else each["estimate"][0] > 0.8
@@ -572,3 +572,26 @@ def test_the_first_code_prints_what_the_page_says(page):
     """docs/figures/wake.py runs the same lines, and writes what they print."""
     printed = (ROOT / "docs/figures/wake.txt").read_text(encoding="utf-8")
     assert f"```text\n{printed}```\n" in (ROOT / page).read_text(encoding="utf-8")
+
+
+GUIDE = sorted((ROOT / "docs/guide").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+def test_pages_of_the_guide_are_short(page):
+    text = page.read_text(encoding="utf-8")
+    assert len(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).split()) <= 900
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_code_is_seen_whole_on_narrow_screens(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:python|sh)\n(.*?)^```", text, re.M | re.S)
+    assert not [line for block in blocks for line in block.splitlines() if len(line) > 72]
+
+
+def test_the_glossary_has_forty_terms():
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\*\*(.*)\*\*$", text, re.M)
+    assert terms == sorted(terms, key=str.lower)
+    assert len(terms) >= 40

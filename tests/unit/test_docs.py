@@ -27,6 +27,9 @@ LONG = (
     "guide/projections",
     "guide/rollouts",
     "guide/contexts",
+    "howto/tracking",
+    "howto/estimate",
+    "howto/branches",
     "extending",
     "figures",
 )
