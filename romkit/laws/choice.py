@@ -80,9 +80,9 @@ class LawCandidate:
         return f"{self.label}{in_words(self.estimator)}"
 
     @property
-    def family(self) -> str:
-        """Settings in words, whatever the samples are."""
-        return in_words(self.estimator)
+    def family(self) -> tuple[str, str]:
+        """Kind of the law and settings in words, whatever the samples are."""
+        return type(self.estimator).__name__, in_words(self.estimator)
 
     @property
     def complexity(self) -> int:

@@ -20,11 +20,11 @@ class Candidate(Protocol):
 
     Attributes:
         name: in words.
-        family: what candidates of several rungs have in common.
+        family: kind and settings, which candidates of several rungs have in common.
     """
 
     name: str
-    family: str
+    family: tuple[str, str]
 
     def errors(self, fold: int) -> Array:
         """Fit to the other runs, and forecast those of a fold: errors (k,) [standard deviations]."""
@@ -96,7 +96,7 @@ def search(
     """Race candidates on folds of runs that are left out.
 
     They are tried on the first fold, rung by rung as long as the error falls, of a further rung those
-    whose family was in the better half; a part of them, those near the least error, on each further
+    whose settings were in the better half of their kind; a part of them, those near the least error, on each further
     fold, until they are refuted. Neighbours of the preferred candidate and of the one
     of the least error follow, as long as there are new ones.
 
@@ -191,17 +191,19 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
 def _promising(
     rung: Sequence[Candidate], trials: Sequence[Trial], policy: Policy
 ) -> list[Candidate]:
-    """Candidates of a rung of families that are new, or were in the better half when they were last
-    tried.
+    """Candidates of a rung whose settings are new, or were in the better half of their kind when they
+    were last tried.
     """
     if not trials:
         return list(rung)
     horizon = horizon_of(trials, policy)
     errors = {trial.candidate.family: trial.error(policy, horizon) for trial in trials}
-    known = [candidate for candidate in rung if candidate.family in errors]
-    by_error = sorted(known, key=lambda candidate: errors[candidate.family])
-    number = max(policy.share[1], round(policy.half * len(known)))
-    left = {candidate.family for candidate in by_error[number:]}
+    left: set[tuple[str, str]] = set()
+    for kind in {candidate.family[0] for candidate in rung}:
+        known = {c.family for c in rung if c.family[0] == kind and c.family in errors}
+        by_error = sorted(known, key=lambda family: errors[family])
+        number = max(policy.share[1], round(policy.half * len(known)))
+        left.update(by_error[number:])
     return [candidate for candidate in rung if candidate.family not in left]
 
 

@@ -13,7 +13,7 @@ class Known:
         self.name, self.complexity, self.near = name, complexity, near
         self.whole = np.asarray(errors, dtype=float)
         self.segments = self.whole if segments is None else np.asarray(segments, dtype=float)
-        self.family = name
+        self.family = "known", name
         self.tried = []
 
     def errors(self, fold):
