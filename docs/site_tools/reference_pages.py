@@ -37,6 +37,28 @@ ROOMS = (
 )
 """Public rooms, in the order in which a user meets them."""
 
+TASKS = {
+    "Learn from runs": ("learn", "Learned", "hidden_context", "RunsRegressor"),
+    "Read and keep": ("open", "load", "save", "data.describe", "data.from_arrays", "data.split"),
+    "Fit a projection": ("fit", "basis", "ProjectionTransformer"),
+    "Fit latent dynamics": ("law", "bootstrap", "Ensemble", "timed", "reduced_mesh"),
+    "Run and score": ("rollout", "simulate", "follow", "forecast", "score", "compare"),
+    "Judge without a truth": ("error_estimate", "certify"),
+    "Choose contexts": ("sample", "Sample"),
+    "Infer and track contexts": ("infer", "calibrate", "sensors", "assimilate", "Tracker"),
+    "Follow equilibria and orbits": ("continuation", "verify"),
+    "Draw": (
+        "plotting.plot_forecast",
+        "plotting.plot_rollout",
+        "plotting.plot_space_time",
+        "plotting.plot_frames",
+        "plotting.plot_branches",
+        "plotting.save_figure",
+    ),
+    "Hand over": ("export", "readers.write_vtk", "laws.Equation"),
+}
+"""Names of `romkit` by what they are for, each of which the front page says in a sentence."""
+
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Sections of a docstring in which indented text is no formula."""
 
@@ -60,8 +82,20 @@ def write(app: "Sphinx", config: object) -> None:
         (folder / f"{room}.rst").write_text(_page(importlib.import_module(room), shown))
     toctree = "\n".join(f"   {room}" for room in ROOMS)
     (folder / "index.rst").write_text(
-        f"{_title('Reference')}\n.. toctree::\n   :maxdepth: 1\n\n{toctree}\n"
+        f"{_title('Reference')}\n{_tasks()}\n{_title('Rooms')}\n"
+        f".. toctree::\n   :maxdepth: 1\n\n{toctree}\n"
     )
+
+
+def _tasks() -> str:
+    """Tables of names by task, with the first sentence of each."""
+    tables = []
+    for task, names in TASKS.items():
+        entries = "\n".join(f"   romkit.{name}" for name in names)
+        tables.append(
+            f"{task}\n{'-' * len(task)}\n\n.. autosummary::\n   :nosignatures:\n\n{entries}\n"
+        )
+    return "\n".join(tables)
 
 
 def _page(module: ModuleType, shown: set[int]) -> str:

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import operator
 import warnings
 from pathlib import Path
 
@@ -91,3 +92,10 @@ def test_pages_show_what_romkit_defines_and_nothing_that_classes_have_from_elsew
     shown = {name for name in left if not name.startswith("_")}
     assert shown >= set(methods(NcAE))
     assert not shown & set(dir(torch.nn.Module)) - set(methods(NcAE))
+
+
+def test_the_front_page_has_every_verb_by_its_task():
+    listed = {name for names in pages().TASKS.values() for name in names}
+    verbs = {name for name in romkit.__all__ if not inspect.ismodule(getattr(romkit, name))}
+    assert verbs <= listed
+    assert all(operator.attrgetter(name)(romkit) for name in listed)
