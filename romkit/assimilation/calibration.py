@@ -5,7 +5,7 @@ there.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ ROUNDS = (10, 1, 1)
 led.
 """
 
-FIRST = {"steps": 5, "enough": 1.0}
+FIRST: dict[str, Any] = {"steps": 5, "enough": 1.0}
 """Searches from several starts, before the best of them goes on."""
 
 SAMPLES, FITS = 400, 200
@@ -182,13 +182,13 @@ class Calibration:
             distances.append(smallest.values.sum(1))
             rows.append(smallest.indices + begin)
         distance = torch.stack(distances, dim=1)  # (B, C)
-        rows = torch.stack(rows, dim=1)  # (B, C, G)
+        of_all = torch.stack(rows, dim=1)  # (B, C, G)
         count = min(count, distance.shape[1])
         nearest = distance.topk(count, largest=False).indices.unsqueeze(-1)  # (B, S, 1)
-        groups = rows.shape[-1]
-        rows = rows.gather(1, nearest.expand(-1, -1, groups))  # (B, S, G)
+        groups = of_all.shape[-1]
+        of_all = of_all.gather(1, nearest.expand(-1, -1, groups))  # (B, S, G)
         # all samples of a trajectory have one context
-        return self.d[rows[..., 0]], self.w[rows]
+        return self.d[of_all[..., 0]], self.w[of_all]
 
     def _gaps(self, y: Tensor) -> Tensor:
         """Squared distances (B, G, K) of observations from the samples, in deviations."""
@@ -300,12 +300,12 @@ def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
     """Return rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
     of_trajectories = rows_of_trajectories(trajectory)
     together = min(groups, *map(len, of_trajectories))
-    rows = []
+    pieces = []
     for samples in of_trajectories:
         complete = len(samples) // together * together
         groups_of_samples = samples[:complete].unflatten(0, (-1, together))
-        rows.append(groups_of_samples)
-    rows = torch.cat(rows)
+        pieces.append(groups_of_samples)
+    rows = torch.cat(pieces)
     chosen = tensors.evenly(len(rows), FITS)
     return rows[chosen.unique()]
 

@@ -5,6 +5,7 @@ parts.
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -173,7 +174,8 @@ def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
     return u @ (vectors[:, keep] / values[keep].sqrt())
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Summary:
     """Number of snapshots, their mean (n,), and the decomposition of their deviations.
 
     Mean and energy are exact; modes that do not fit into the columns are left out.
@@ -279,6 +281,8 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
     for k, (basis, count) in enumerate(zip(parts, counts, strict=True)):
         _check_part(f"parts[{k}]", basis, size, weigh)
         sigma = basis.singular_values
+        assert sigma is not None  # as of all that were computed
+        assert basis.energy is not None
         energy = sigma.square().sum() / basis.energy[-1]
         summaries.append(Summary(count, basis.mean, Decomposition(basis.modes, sigma, energy)))
     largest = max(basis.rank for basis in parts)

@@ -28,7 +28,7 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
         value = getattr(basis, name)
         if value is not None:
             tensors[name] = value
-    header = {"basis": basis.rank}
+    header: dict[str, object] = {"basis": basis.rank}
     if basis.units:
         header["units"] = list(basis.units)
         if len({*basis.units}) == 1:
@@ -93,7 +93,10 @@ def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> 
         FileError: content that does not fit.
     """
     try:
-        return rebuilt(tensors, header.get("units", ()))
+        units = header.get("units", ())
+        if not isinstance(units, str | list | tuple):
+            raise TypeError("units are no names")
+        return rebuilt(tensors, units)
     except (KeyError, InputError, RuntimeError, TypeError) as error:
         raise FileError(
             path, problem=f"does not hold a basis ({reason(error)})", fix="restore it from a copy"

@@ -290,8 +290,7 @@ class Branch:
         """Return the next point and the step to it, halved until Newton's method gets there."""
         while step >= SMALLEST:
             ahead = self.ahead(point, step)
-            follows = ahead is not None and self._follows(point, ahead, step)
-            if follows and (not self._crosses(point, ahead) or self._meets(point, ahead)):
+            if ahead is not None and self._goes_on(point, ahead, step):
                 return ahead, step
             step /= 2
         return None
@@ -396,11 +395,17 @@ class Branch:
         sign_after, _ = np.linalg.slogdet(border_after + filled)
         return bool(sign * sign_after < 0)
 
+    def _goes_on(self, point: Point, ahead: Point, step: float) -> bool:
+        """Tell whether a point follows another, and no branch that crosses was taken for it."""
+        if not self._follows(point, ahead, step):
+            return False
+        return not self._crosses(point, ahead) or self._meets(point, ahead)
+
     def _changes(self, before: Point, after: Point) -> Iterator[Located]:
         """Yield changes of stability."""
         crossing, upper = sorted((before.unstable, after.unstable))
         while crossing < upper:
-            located = self._located(before, after, lambda point, k=crossing: point.growth[k])
+            located = self._located(before, after, _growth(crossing))
             if located is None:
                 return
             length, point = located
@@ -557,3 +562,8 @@ def _count_inside(events: Events) -> int:
 
 def _mean_root(state: Array) -> float:
     return float(np.sqrt((state**2).mean()))
+
+
+def _growth(place: int) -> Callable[[Point], float]:
+    """Return the function that gives this growth of a point."""
+    return lambda point: float(point.growth[place])

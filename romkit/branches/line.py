@@ -165,7 +165,9 @@ class Line:
         self, u: Array, dim: str, kind: str, prefix: str = ""
     ) -> dict[str, tuple[Any, ...]]:
         """State, period and parameter of unknowns (K, k)."""
-        variables = {f"{prefix}state": ((dim, "component"), self.states(u))}
+        variables: dict[str, tuple[Any, ...]] = {
+            f"{prefix}state": ((dim, "component"), self.states(u))
+        }
         if kind == "orbits":
             period = u[:, len(self.size)]
             if self.forced:
@@ -195,6 +197,6 @@ class Line:
         parameter = np.repeat(PLACES, copies)
         return self._at(parameter), near
 
-    def _at(self, parameter: Sequence[float]) -> Field:
+    def _at(self, parameter: Sequence[float] | Array) -> Field:
         """Return field of states (B, d) at places (B,) in the range of the parameter."""
         return self.model.field(self.contexts(np.asarray(parameter)))

@@ -1,7 +1,7 @@
 """Command of `romkit` that runs a model alone: `forecast`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
@@ -81,7 +81,7 @@ def forecast(
     data = _in_units(data, forecaster.projection)
     if dt is None:
         dt = interval_of(data, forecaster.interval)
-    settings = {"duration": duration, "dt": dt}
+    settings: dict[str, Any] = {"duration": duration, "dt": dt}
     settings |= _first_state(data, forecaster.law, trajectory, at)
     # what is typed replaces what the data have
     frame = forecaster.projection.frame

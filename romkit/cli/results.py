@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from romkit.cli import output
 from romkit.cli.inputs import files_of
@@ -89,9 +90,7 @@ def writable(path: Path) -> Path:
     return path
 
 
-def write(
-    save: Callable[[object, Path], Path], result: object, path: Path, label: str = ""
-) -> None:
+def write(save: Callable[[Any, Path], Path], result: object, path: Path, label: str = "") -> None:
     """Save a result and print where. If that fails it is saved elsewhere: the result may have taken
     hours.
 

@@ -68,7 +68,7 @@ class Chebyshev(Library):
     def __call__(self, x: Tensor) -> list[Tensor]:
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
         columns = [
-            chebyshev(_warped(variable, pole), self.degree).unbind(-1)
+            list(chebyshev(_warped(variable, pole), self.degree).unbind(-1))
             for variable, pole in self._with_poles(x.unbind(-1))
         ]
         return self._products(columns, one)

@@ -38,8 +38,8 @@ class Truth(NamedTuple):
         steep: derivative at which it is.
     """
 
-    states: Tensor
-    seen: Tensor
+    states: Tensor | None
+    seen: Tensor | None
     lost: float
     steep: float
 
@@ -203,6 +203,7 @@ def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output)
     m = formula.latent_dim
     counts = [d, m, terms.number, q, n, W, M, len(course.ends), int(output.by_start)]
     function = _function(_known_size(d, m))
+    assert function is not None  # as asked before
     failed = function(*pointers, *numbers, *counts)
     if failed:
         raise MemoryError("rollouts of a law")

@@ -68,6 +68,7 @@ def make_paths(samples: LatentSamples) -> Paths:
     order = samples.order
     context = samples.parameters.on(samples.context)(samples.context)
     w, rates, c, drift = samples.paths(samples.inputs, samples.targets, context, samples.drift)
+    assert samples.times is not None  # of whole trajectories
     observed = samples.observed.unflatten(0, (-1, len(samples.times)))  # (C, T)
     z = w[:, observed][..., : rates.shape[-1]]  # (S, N, m)
     mean = z.mean(1)
@@ -86,8 +87,8 @@ def make_paths(samples: LatentSamples) -> Paths:
     held = 0
     if samples.held:
         held = len(samples.control_names)
-    rounded = [numbers.float().to(numbers) for numbers in scaled]
-    return Paths(*rounded, observed, origin, unit, dt, held)
+    w, rates, c, drift = (numbers.float().to(numbers) for numbers in scaled)
+    return Paths(w, rates, c, drift, observed, origin, unit, dt, held)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:

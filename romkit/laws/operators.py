@@ -70,7 +70,7 @@ class OperatorInference(Estimator):
     )
     """λ / √N of terms up to degree 1, and of those above."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.regularization, tuple) and len(self.regularization) != 2:
             expected = "one or two numbers"
             got = repr(self.regularization)
@@ -111,10 +111,11 @@ class OperatorInference(Estimator):
 
     def _penalty(self, basis: Features) -> Tensor:
         """λ (K,) of each term."""
-        simple = self.regularization
-        further = self.regularization
+        assert self.regularization is not None  # chosen by now
         if isinstance(self.regularization, tuple):
             simple, further = self.regularization
+        else:
+            simple = further = self.regularization
         terms = len(basis.latent_names)
         penalty = basis.variables.scale.new_full((terms,), float(further))
         penalty[: 1 + len(basis.variables)] = simple  # 1, z0, z1, ... come first
@@ -183,8 +184,8 @@ class DMD(Estimator):
         if samples.held is False:
             linear = len(samples.control_names)
         fits = []
-        for of_one in zip(*samples.paths(w, half, c), strict=True):
-            steps = _steps(*of_one, linear)
+        for states, halves, contexts in zip(*samples.paths(w, half, c), strict=True):
+            steps = _steps(states, halves, contexts, linear)
             fits.append(self._one(steps, d, m, linear, step))
         return equation(type(self).__name__, samples, basis, stacked(fits))
 

@@ -25,6 +25,7 @@ from romkit.data import (
     save_dataset,
     trajectories,
 )
+from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of
 from romkit.data.units import time_units, without_origin
 from romkit.learning.clocks import (
@@ -37,7 +38,6 @@ from romkit.learning.clocks import (
 from romkit.learning.contexts import (
     FEWEST,
     are_between,
-    contexts_of,
     groups_between,
     number_of_contexts,
     scaled,

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,9 @@ EXTRAPOLATED = 0.02
 """Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
 
 
-Source = xr.Dataset | pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Source: TypeAlias = (
+    xr.Dataset | pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+)
 """Runs, a table of them, or their files."""
 
 
@@ -49,7 +52,7 @@ def read(
     if isinstance(source, xr.Dataset | pd.DataFrame):
         return source, names
     files = [source] if isinstance(source, str | os.PathLike) else source
-    data, parameters = read_runs([Path(name) for name in files])
+    data, parameters = read_runs([Path(str(name)) for name in files])
     return data, names if names is not None else parameters or None
 
 

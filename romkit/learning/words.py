@@ -5,11 +5,11 @@ import re
 import numpy as np
 
 from romkit.data import context_names
+from romkit.data.context import contexts_of
 from romkit.data.coordinates import PLAIN, coordinates_of
 from romkit.laws import Equation
 from romkit.learning.bars import LEVEL, Bars
 from romkit.learning.contexts import (
-    contexts_of,
     coordinates_in_words,
     further_contexts,
     number_of_contexts,
@@ -73,6 +73,7 @@ def held_out(learned: Judged) -> str:
 
 def way_between(learned: Judged) -> str:
     """Return forecasts between runs, in words."""
+    assert learned.interpolated is not None  # by which it forecasts
     names = coordinates_in_words(learned.interpolated.coordinates)
     ridge = learned.interpolated.ridge
     if ridge is None and learned.interpolated.clocks is not None:
@@ -211,6 +212,7 @@ def bars(learned: Judged) -> str:
 
 def _width(learned: Judged) -> str:
     """Half of the width, beside the headline."""
+    assert learned.bars is not None  # of which the sentence is
     width = learned.bars.width
     if not np.isfinite(learned.error):
         return f"±{width:.2g} deviations"

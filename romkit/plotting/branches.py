@@ -78,8 +78,8 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     """Kind and parameter that all branches share."""
     kinds = set()
     for branch in branches:
-        kind = branch.attrs.get("kind")
-        parameter = branch.attrs.get("parameter")
+        kind = str(branch.attrs.get("kind"))
+        parameter = str(branch.attrs.get("parameter"))
         is_branch = "special_kind" in branch.coords and parameter in branch.coords
         kinds.add((kind, parameter, is_branch))
     if len(kinds) == 1:
@@ -259,6 +259,5 @@ def _draw_last_round(
 def _mark_chosen(axes: Axes, x: Array, y: Array, rounds: Array) -> None:
     """Draw a dot for each context that was chosen, with the number of its round."""
     axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
-    beside = {"xytext": (2, 2), "textcoords": "offset points"}
-    for number, *place in zip(rounds, x, y, strict=True):
-        axes.annotate(str(number), place, **beside)
+    for number, right, up in zip(rounds, x, y, strict=True):
+        axes.annotate(str(number), (right, up), xytext=(2, 2), textcoords="offset points")

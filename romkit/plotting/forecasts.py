@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -259,7 +259,7 @@ def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
     upper = run["upper"].values
     level = run["lower"].attrs.get("level", 0.9)
     claim = f"{level:.0%} interval"
-    look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
+    look: dict[str, Any] = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
     panel.fill_between(time, run["lower"].values, upper, label=claim, **look)
     # where the interval has no end it fills the panel
     endless = np.isinf(upper)

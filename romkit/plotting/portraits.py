@@ -40,9 +40,7 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('z0', 'z1')
     """
-    values = latent
-    if isinstance(latent, xr.Dataset):
-        values = latent.get("latent")
+    values = latent.get("latent") if isinstance(latent, xr.Dataset) else latent
     if values is None or "latent_component" not in values.dims:
         raise InputError(
             "latent",

@@ -31,7 +31,7 @@ def plot_training(model: Projection) -> Figure:
         >>> figure.axes[0].get_xlabel()
         'epoch'
     """
-    reports = model.report.get("seeds", [model.report])
+    reports: Any = model.report.get("seeds", [model.report])
     if not all(report.get("losses") for report in reports):
         raise InputError(
             "model",
@@ -58,9 +58,7 @@ def plot_training(model: Projection) -> Figure:
 
 def _draw_losses(axes: Axes, report: Mapping[str, Any], width: float, *, labelled: bool) -> None:
     """Draw the losses of one seed; one seed is enough for the legend."""
-    training, held_out, kept = "training", "held out", "kept"
-    if not labelled:
-        training = held_out = kept = None
+    training, held_out, kept = ("training", "held out", "kept") if labelled else (None, None, None)
     losses = report["losses"]
     validation = report.get("validation_losses")
     axes.plot(losses, color=style.BLUE, linewidth=width, label=training)
