@@ -198,7 +198,7 @@ class Noisy(Forecasting):
         smoother = Nearest(max(float(np.sqrt(nearest)), NARROWEST))
         self._known = contexts, lags, smoother
         # a context is corrected by its neighbours alone, as a new one will be
-        one_by_one = [[run] for run in range(len(c))]
+        one_by_one = list(torch.arange(len(c)).unsqueeze(-1))
         return left_out(smoother, contexts, one_by_one).numpy() @ lags
 
     def speed(self, at: Array) -> Array:
@@ -236,8 +236,7 @@ class Noisy(Forecasting):
 
     def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
         """Return states (N, d) at time `end`."""
-        y = np.concatenate([w, c, speed[:, None]], axis=1)
-        y = torch.from_numpy(y)
+        y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
         times = torch.tensor([start, end], dtype=torch.float64)
         run = self._motion(y)
         states = run(y, times)  # (2, N, d + p + 1)
@@ -280,6 +279,7 @@ class Noisy(Forecasting):
         sizes = [self.size, self.context_size, self.context_size, self.size]
         inputs = y[..., : sum(sizes)]
         w, c, moved, noise = inputs.split(sizes, dim=-1)
+        assert isinstance(self.model, LatentModel)  # which has operators
         problem = self.model.reduced.at_constant(c).problem
         rate = self.model.field(c)(t, w)
         square = (rate * rate).sum(-1, keepdim=True)

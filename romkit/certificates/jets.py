@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,8 @@ from torch import Tensor
 from romkit.certificates.ranges import Range, cosine, power
 
 
-class Jet(NamedTuple):
+@dataclass(frozen=True)
+class Jet:
     """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two
     more, or None.
 
@@ -179,7 +180,7 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
         return torch.nn.functional.leaky_relu(end, slope)
 
     value = x.value.map(leaky_relu)
-    low, high = x.value
+    low, high = x.value.low, x.value.high
     kink = (low <= 0) & (high >= 0)
     smallest = (low > 0) * (1 - slope) + slope
     largest = (high >= 0) * (1 - slope) + slope
@@ -192,7 +193,7 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
 def _abs(x: Jet) -> Jet:
     # |x| does not increase, which `_leaky_relu` takes for granted of its value
     value = Range(x.value.smallest, x.value.largest)
-    return _leaky_relu(x, -1.0)._replace(value=value)
+    return replace(_leaky_relu(x, -1.0), value=value)
 
 
 def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:

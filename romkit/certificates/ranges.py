@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch import Tensor
 from romkit.core.types import TensorMap
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True)
+class Range:
     """Smallest and largest value of each entry."""
 
     low: Tensor
@@ -52,7 +54,7 @@ class Range(NamedTuple):
 
     def entry(self, *at: int) -> "Range":
         """Component with these numbers along the last axes."""
-        places = (..., *at)
+        places: tuple[Any, ...] = (..., *at)
         return Range(self.low[places], self.high[places])
 
     def hull(self, other: "Range") -> "Range":

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Context, Option
 
@@ -119,7 +119,7 @@ def check(
     if out is not None:
         target = results.target(out, "check", "data.nc", force)
     data, parameters = inputs.read_with_parameters(sources)
-    roles = {
+    roles: dict[str, Any] = {
         "context": options.names(context) or parameters,
         "state": options.names(state),
         # no names of inputs are none, while no names of states are all that there are

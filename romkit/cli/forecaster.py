@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import romkit
 from romkit.cli import inputs
@@ -88,7 +88,7 @@ def _of_learned(learned: "romkit.Learned", level: float | None, device: str | No
     """Forecaster of a learned model, which knows its rhythm."""
     is_interpolated = learned.interpolated is not None
     knows_inputs = is_interpolated or learned.period is not None
-    settings: dict[str, object] = {}
+    settings: dict[str, Any] = {}
     if not is_interpolated:
         settings["device"] = device
     if not is_interpolated and learned.intervals is None:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ NEARLY = 0.9
 
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def refine(self) -> bool:
@@ -164,7 +166,7 @@ def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCa
     best: tuple[LearnedField, LawCandidate] | None = None
     limit = np.inf
     for trial in trials:
-        candidate = trial.candidate
+        candidate = cast("LawCandidate", trial.candidate)  # of a search among laws
         error = trial.error(policy, trial.horizon)
         if error > limit or not candidate.laws:  # none could be fitted
             continue

@@ -117,7 +117,8 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
     shift = scaled.shift[..., :-1]
     scale = scaled.scale[..., :-1]
     variables = Scaling(scaled.names[:-1], shift, scale)
-    basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
+    latent, moving = map(Polynomial, DEGREES)
+    basis = Features(latent, moving, variables, samples.parameters)
     terms = torch.broadcast_tensors(*basis.terms(z, samples.context))
     theta = torch.stack(terms, dim=-1)  # (..., N, K)
     target = rate / align(variables.scale[..., :1], rate)

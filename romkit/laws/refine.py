@@ -36,7 +36,7 @@ def refined(
         judge: of the same, and maybe of others.
         rows: numbers (k,) of the trajectories; all of the judge by default.
     """
-    if not _can_be_refined(law, samples):
+    if not _can_be_refined(law, samples) or not isinstance(law, Equation):
         return law
     if rows is None:
         rows = torch.arange(judge.states.shape[-3])

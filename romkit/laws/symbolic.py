@@ -279,14 +279,14 @@ def _pysindy_library(basis: Features, rates: int, features: int) -> object:
         n_output_features_ = features
 
         @x_sequence_or_item
-        def fit(self, x, y=None):
+        def fit(self, x: object, y: object = None) -> object:
             return self
 
         @x_sequence_or_item
-        def transform(self, trajectories):
+        def transform(self, trajectories: Sequence[Array]) -> list[Array]:
             return [values(np.array(x, dtype=np.float64)) for x in trajectories]
 
-        def get_feature_names(self, input_features=None):
+        def get_feature_names(self, input_features: object = None) -> list[str]:
             return [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
 
     return Terms()

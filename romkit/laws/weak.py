@@ -109,14 +109,15 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
     trajectories = len(samples) // len(times)
     number = _windows_of_each(settings.windows, trajectories, len(basis.names))
     # noise asks for wide windows, fast motion for narrow ones
-    widths = [settings.width]
     if settings.width is None:
         default = default_width(samples)
         widths = [factor * default for factor in WIDTHS]
+    else:
+        widths = [settings.width]
     spans = [spread_windows(times, width, number) for width in widths]
     fits = []
-    for paths in zip(*samples.paths(w, drift, c), strict=True):
-        fits.append(_fit_one(*paths, times, spans, basis, settings))
+    for states, drifts, contexts in zip(*samples.paths(w, drift, c), strict=True):
+        fits.append(_fit_one(states, drifts, contexts, times, spans, basis, settings))
     return stacked(fits)
 
 
@@ -270,7 +271,7 @@ class Column(NamedTuple):
         WENDy: weak-form estimation of nonlinear dynamics, section 3.
         """
         coefficients = runs[0].terms.new_zeros(runs[0].terms.shape[-1])
-        support = None
+        support: Tensor | None = None
         for _ in range(ROUNDS):
             white = self._whitened(runs, coefficients)
             coefficients = _eliminated(white.terms, white.targets, self.settings)
@@ -348,9 +349,9 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
             break
         kept.pop(weakest)
         steps += 1
-        fit = fit.without(weakest)
-        if fit is None or steps % REFACTORED == 0:
-            fit = KeptTerms.of(R, kept)
+        rest = fit.without(weakest)
+        is_worn = rest is None or steps % REFACTORED == 0
+        fit = KeptTerms.of(R, kept) if rest is None or is_worn else rest
     coefficients = torch.zeros_like(least)
     coefficients[kept] = KeptTerms.of(R, kept).value
     return coefficients

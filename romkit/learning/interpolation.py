@@ -116,10 +116,10 @@ class Interpolation:
         if self.by_clocks:
             times = data["time"].values.astype(float)
             clocks = clocks_of(runs.numpy(), times, known.numpy())
-            states = between_phases(
+            at_phases_of_others = between_phases(
                 runs.numpy(), times, clocks, known, contexts[rows], times, self.smoother
             )
-            between = torch.from_numpy(states)
+            between = torch.from_numpy(at_phases_of_others)
         else:
             between = combined(self.smoother.weights(known, contexts[rows]), runs)
         is_observed = trajectories(data, "state").isfinite()[rows]
@@ -381,6 +381,7 @@ class InterpolatedRuns:
         deviations (n,): root mean square over components, mean over time.
         """
         times = _times(self.runs)
+        assert self.calibration is not None  # of intervals
         common = self.calibration.growth[:, None] * self.calibration.profile / deviation  # (T, n)
         errors = []
         for context in torch.from_numpy(contexts):
@@ -477,6 +478,7 @@ class InterpolatedRuns:
     def _full(self, initial_state: object) -> Tensor:
         """Return first states (k, n) in the units of the data."""
         states = forecast_start(self.projection, initial_state, None)["initial_state"]
+        assert states is not None  # as one is given
         n = self.runs.sizes["component"]
         if states.shape[-1] != n:
             expected = f"a full state of {n} components"

@@ -1,7 +1,7 @@
 """The speed of Galerkin rollouts, measured on runs that come back."""
 
 import copy
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 import torch
@@ -115,7 +115,9 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
     """Return contexts (C, p) of the data, and ratios (C,) of the true to the reduced speed there,
     NaN where that is not known.
     """
-    dynamics = replace(trained_dynamics(projection), speed=None)
+    trained = trained_dynamics(projection)
+    assert is_dataclass(trained)
+    dynamics = replace(trained, speed=None)
     model = ReducedModel.of(projection, dynamics, system)
     contexts = torch.from_numpy(context_columns(data, system.context_names))
     times = times_of(data)

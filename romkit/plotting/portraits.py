@@ -166,7 +166,7 @@ def _draw_curve(panel: Axes, points: Array, shade: Array, scale: ScalarMappable)
     segments = np.stack([begins, ends], axis=1)  # (T - 1, 2 ends, 2)
     colours = scale.to_rgba(shade)
     # a line has one colour, so that each step is a line of its own
-    pieces = LineCollection(segments, linewidth=0.9)
+    pieces = LineCollection(list(segments), linewidth=0.9)
     pieces.set_color(colours[:-1])
     panel.add_collection(pieces)
     x, y = points[0]

@@ -42,8 +42,8 @@ def states_of(x: object, frame: Frame) -> xr.DataArray:
         return _plain_states(x, layout, frame.state_units)
     name = layout.variables[0].name
     data = x
-    if isinstance(x, xr.DataArray):
-        data = x.to_dataset(name=name)
+    if isinstance(data, xr.DataArray):
+        data = data.to_dataset(name=name)
     if name not in data:
         raise InputError(
             "x",
@@ -51,10 +51,10 @@ def states_of(x: object, frame: Frame) -> xr.DataArray:
             got=f"variables {sorted(map(str, data.data_vars))}",
             fix="give data like those of the training",
         )
-    places = set()
+    places: set[str] = set()
     for variable in layout.variables:
         places.update(variable.dims)
-    lead = [dim for dim in data[name].dims if dim not in places]
+    lead = [str(dim) for dim in data[name].dims if dim not in places]
     coords = {}
     for label, coord in data.coords.items():
         if set(coord.dims) <= set(lead):
@@ -81,7 +81,7 @@ def labelled_like(
     labels = dict(coords)
     for name, coord in given.coords.items():
         if coord.dims == (FULL,):
-            labels[name] = coord
+            labels[str(name)] = coord
     dims = (*lead, FULL)
     if isinstance(given, xr.DataArray):
         return xr.DataArray(values, labels, dims, "state", given.attrs)

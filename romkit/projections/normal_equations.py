@@ -2,6 +2,7 @@
 pieces of the snapshots.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -71,21 +72,21 @@ def summed(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
     rows = sum(len(piece.features) for piece in sums)
     if all(piece.terms is not None for piece in sums):
         return *_at_contexts(sums), rows
-    gram = moments = 0
+    grams, moments = [], []
     for piece in sums:
         of_gram, of_moments = piece.gram, piece.moments
         if piece.terms is not None:
             of_gram, of_moments = _at_contexts([piece])
-        gram = gram + of_gram
-        moments = moments + of_moments
-    return gram, moments, rows
+        grams.append(of_gram)
+        moments.append(of_moments)
+    return functools.reduce(torch.add, grams), functools.reduce(torch.add, moments), rows
 
 
 def _at_contexts(sums: Sequence[Sums]) -> Pair:
     """Gram matrix (Q K, Q K) and moments (Q K, R) of pieces at contexts that stay: sums of
     Kronecker products, without a pass over the snapshots.
     """
-    terms = torch.stack([piece.terms for piece in sums])  # (C, Q)
+    terms = torch.stack([piece.terms for piece in sums if piece.terms is not None])  # (C, Q)
     grams = torch.stack([piece.gram for piece in sums])
     moments = torch.stack([piece.moments for piece in sums])
     squares = terms.unsqueeze(-1) * terms.unsqueeze(-2)  # (C, Q, Q)

@@ -4,7 +4,7 @@ members at once.
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -221,7 +221,7 @@ def _factorised(jacobian: Tensor, length: Tensor) -> Pair:
     return factors, pivots
 
 
-def _combined(weights: tuple[float, ...], terms: list[Tensor]) -> Tensor:
+def _combined(weights: Sequence[float], terms: list[Tensor]) -> Tensor:
     total = weights[0] * terms[0]
     for weight, term in zip(weights[1:], terms[1:], strict=True):
         total = total + weight * term

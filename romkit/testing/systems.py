@@ -1,7 +1,8 @@
 """The contract of systems: shapes, the field, terms and rows, the metric, datasets."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,7 +68,8 @@ class Probe:
 def context(p: Probe) -> None:
     """Entries of the context are `ContextParameter`s with low < high."""
     system = p.system
-    strangers = [entry for entry in system.context if not isinstance(entry, ContextParameter)]
+    entries: Sequence[object] = system.context
+    strangers = [entry for entry in entries if not isinstance(entry, ContextParameter)]
     how = "write ContextParameter(name, units, low, high)"
     holds(not strangers, f"context: expected ContextParameter, got {strangers}; {how}")
     empty = [entry.name for entry in system.context if not entry.low < entry.high]
@@ -219,8 +221,8 @@ def metric(p: Probe) -> None:
 def datasets(p: Probe) -> None:
     """Trajectories obey the field, are the same for the same seed, and one by one as together."""
     system, c = p.system, p.contexts
-    span = {"duration": SAMPLES * system.dt}
-    contexts = dict(zip(system.context_names, c.T.numpy(), strict=True))
+    span: dict[str, Any] = {"duration": SAMPLES * system.dt}
+    contexts: dict[str, Any] = dict(zip(system.context_names, c.T.numpy(), strict=True))
     data = check_dataset(system.dataset(**contexts, **span))
     recorded = ("state", "velocity", "acceleration")[: system.order + 1]
     *states, rate = (trajectories(data, name) for name in recorded)

@@ -124,7 +124,7 @@ def export(
         >>> "void model_step(const struct model *model, double t" in path.with_suffix(".h").read_text()
         True
     """
-    asked = {"outputs": outputs, "dt": dt, "platforms": platforms}
+    asked: dict[str, object] = {"outputs": outputs, "dt": dt, "platforms": platforms}
     target, ending = _checked(projection, path, system)
     options = _options(ending, system, asked)
     model = ReducedModel.of(projection, dynamics, system)
@@ -411,9 +411,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
         torch.cat([x, x]) if x.ndim else x for x in _examples(model)
     )
     q = len(model.dynamics.control_names)
-    inputs = ()
-    if q:
-        inputs = (control[:, :q],)
+    inputs: tuple[Tensor, ...] = (control[:, :q],) if q else ()
     if _takes_lines(model):
         at_end = control[:, :q].clone()
         inputs = (control[:, :q], at_end)

@@ -205,7 +205,7 @@ def largest_of_corners(net):
     """The largest norm of the derivative, which is affine in each gain, over all ends of all
     ranges.
     """
-    ranges = [torch.stack(gain) for block in net.blocks for gain in block.gains]
+    ranges = [torch.stack([gain.low, gain.high]) for block in net.blocks for gain in block.gains]
     exact, sizes = 0.0, [gain.shape[1] for gain in ranges]
     for choice in itertools.product([0, 1], repeat=sum(sizes)):
         ends = torch.tensor(choice).split(sizes)
