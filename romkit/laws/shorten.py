@@ -217,7 +217,7 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
         variables=without_shift(basis.variables),
         context=context,
     )
-    coefficients = _in_terms_of(plain, law, samples)
+    coefficients = in_terms_of(plain, law, samples)
     return equation(samples, plain, coefficients, law.source)
 
 
@@ -227,7 +227,7 @@ def without_shift(scaling: Scaling) -> Scaling:
     return replace(scaling, shift=torch.zeros_like(scale), scale=scale)
 
 
-def _in_terms_of(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
+def in_terms_of(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
     """Return the coefficients (K, m) of a law in other terms that span the same functions."""
     draw = torch.Generator().manual_seed(0)
     old = law.basis

@@ -15,6 +15,7 @@ from romkit.core.packing import Classes, Rule
 from romkit.data.coordinates import COORDINATES
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
+from romkit.laws.bounded import BoundedLaw
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
@@ -25,7 +26,7 @@ from romkit.laws.orbits import NODES
 from romkit.laws.phase import PhaseLaw
 from romkit.laws.scaling import Scaling
 
-LAWS = (Equation, LimitCycleLaw, NeuralODEModel, PhaseLaw)
+LAWS = (BoundedLaw, Equation, LimitCycleLaw, NeuralODEModel, PhaseLaw)
 LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
 CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
 """Everything that a file of a law may hold."""
@@ -75,6 +76,8 @@ def _libraries(law: LearnedField) -> Iterator[Library]:
     if isinstance(law, PhaseLaw):
         yield from _libraries(law.shape)
         yield from _libraries(law.speed)
+    elif isinstance(law, BoundedLaw):
+        yield from _libraries(law.law)
     elif isinstance(law, Equation):
         yield law.basis.library
         yield law.basis.context_library
@@ -111,6 +114,10 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
     if isinstance(law, PhaseLaw):
         _check_rates(law.shape)
         _check_rates(law.speed, variables=law.shape.latent_dim)
+        return
+    if isinstance(law, BoundedLaw):
+        _check_rates(law.law)
+        _check_rates_at_zero(law, law.centre, law.latent_dim, law.law.basis.context)
         return
     if isinstance(law, Equation):
         like = law.coefficients[..., 0, :]

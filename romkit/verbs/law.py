@@ -19,6 +19,7 @@ from romkit.engine import Device
 from romkit.integrators import LearnedField
 from romkit.laws import LAWS, Equation, Estimator
 from romkit.laws.baselines import mean_error, nearest_and_shifted
+from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
 from romkit.laws.decoding import judge_of
 from romkit.laws.folds import folds_of, without
@@ -54,6 +55,7 @@ def law(
     *,
     seconds: Seconds = 120.0,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
+    bounded: bool = False,
     device: Device | None = None,
     seed: Seed = 0,
 ) -> LearnedField:
@@ -80,6 +82,9 @@ def law(
             is time. The result is the same wherever there is time for all.
         kinds: names of `LAWS`, or their settings, `SINDy(degree=2)`; those that are left open are
             chosen. Kinds that cannot be fitted to such data are left out.
+        bounded: make it a law that cannot blow up: within twice the distance of the farthest datum
+            it stays as it is, and from three times this distance on all trajectories lead inwards,
+            at every context of the data (`romkit.laws.bounded`).
         device: "cpu" or "cuda", where to fit, by default where the projection is: a GPU pays for
             regressions on millions of samples, and not for shooting along some runs. The law is
             returned on the CPU.
@@ -136,8 +141,10 @@ def law(
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
-    fit = with_phase(replace(fit, source=source, report=report), projection, data)
-    return on_device(fit, "cpu")
+    fit = replace(fit, source=source, report=report)
+    if bounded:
+        fit = bounded_law(fit, samples)
+    return on_device(with_phase(fit, projection, data), "cpu")
 
 
 def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
