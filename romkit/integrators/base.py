@@ -29,7 +29,7 @@ from romkit.solvers import Adaptive, Exponential, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
 if TYPE_CHECKING:
-    from romkit.integrators.mesh import ReducedMesh
+    from romkit.systems.sampled import Rows
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -101,7 +101,7 @@ class LatentDynamics(abc.ABC):
         @property
         def domain(self) -> Region | None: ...
         @property
-        def mesh(self) -> "ReducedMesh | None": ...
+        def mesh(self) -> "Rows | None": ...
     else:
         needs = "tangent"
         order = Default(1)
