@@ -13,8 +13,9 @@ from romkit.core.errors import FitWarning, InputError
 from romkit.core.types import Array
 from romkit.integrators.base import LearnedField
 from romkit.laws.folds import Fold, without
-from romkit.laws.judge import LOST, Judge
+from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
+from romkit.numerics import LOST
 from romkit.select import Policy, Trial
 
 ALL = -1
@@ -80,11 +81,6 @@ class LawCandidate:
     def name(self) -> str:
         """Settings in words."""
         return f"{self.label}{in_words(self.estimator)}"
-
-    @property
-    def family(self) -> tuple[str, str]:
-        """Kind of the law and settings in words, whatever the samples are."""
-        return type(self.estimator).__name__, in_words(self.estimator)
 
     @property
     def complexity(self) -> int:

@@ -23,6 +23,7 @@ from romkit.laws.trajectories import (
     held_inputs,
     time_scale,
 )
+from romkit.numerics import LOST
 from romkit.solvers import RK4
 
 HALVINGS, SETTLED, STABLE = 4, 0.2, 1.0
@@ -32,9 +33,6 @@ error from which on they may be too long for stability: that of rest."""
 PIECE, PIECES = 16.0, 6
 """Duration of pieces of trajectories [time scales], some periods of an oscillation, and their
 number."""
-
-LOST = 9.0
-"""Largest error that counts [deviations of the data]; two independent signals have 1.4."""
 
 Decoder = Callable[[Tensor, Tensor, int], Tensor]
 """Latents (..., k, T, m) of runs of these numbers (k,), from a sample of this number on -> states in

@@ -1,7 +1,7 @@
 """Polynomial laws by multiple shooting."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -378,28 +378,19 @@ class Fit:
 
     def whole(self, near: Tensor | None = None) -> Tensor:
         """Return coefficients after the windows with which whole trajectories are followed best;
-        from those of a law that is good enough to be compared, longer windows can begin.
+        from those of a law that is good enough to be compared windows of some time scales can begin.
         """
         # where samples are coarse, all windows are long, and only the path to them tells minima apart
         if near is None or is_coarse(self.problem.runs):
             refined = self._stages(self.zero, SHORTEST)
         else:
-            refined = self._longer(near)
+            refined = self._stages(near, ROUGH)
         stages: list[Stage] = []
         for stage in refined:
             if stages and self._strains(stages[-1], stage):
                 break
             stages.append(stage)
         return self.problem.coefficients(self._best(stages))
-
-    def _longer(self, near: Tensor) -> Iterable[Stage]:
-        """Return coefficients after longer windows than those of fits that are compared; in chaos,
-        where shorter ones come first, after these, too.
-        """
-        stages = [*self._stages(near, COMPARED, LEAST)]
-        if stages and self._followed(stages) is None:
-            return stages
-        return self._stages(near, ROUGH)
 
     def _strains(self, shorter: Stage, longer: Stage) -> bool:
         """Tell whether a law of few contexts follows longer windows at the cost of the shorter

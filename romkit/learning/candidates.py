@@ -246,7 +246,6 @@ class RunsCandidate:
         self.interpolation = interpolation
         prefix = f"{spaces.label}, " if spaces.label else ""
         self.name = f"{prefix}{interpolation}"
-        self.family = "interpolation", str(interpolation)
 
     def errors(self, fold: int) -> Array:
         """Interpolate the runs that a fold keeps: errors (k,) of the others."""

@@ -26,13 +26,11 @@ class Policy:
         useful: error of forecasts of whole runs above which candidates are compared on segments.
         race: ratio to the least error up to which a candidate is tried on further folds.
         share: share of the candidates that are, and the least number of them.
-        half: share of the settings of a rung that are tried on the next one.
         refuted: number of standard errors behind the best one from which on a candidate leaves the
             race.
 
     Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
-    3.4.3, for the rule of one standard error; Maron, Moore (1994), Hoeffding races, for the race;
-    Jamieson, Talwalkar (2016), Non-stochastic best arm identification, for halves.
+    3.4.3, for the rule of one standard error; Maron, Moore (1994), Hoeffding races, for the race.
 
     Example:
         >>> import numpy as np
@@ -50,7 +48,6 @@ class Policy:
     useful: float = 0.5
     race: float = 4.0
     share: tuple[float, int] = (1 / 3, 3)
-    half: float = 0.5
     refuted: float = 2.0
 
     def logarithms(self, errors: Array) -> Array:

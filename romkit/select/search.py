@@ -20,11 +20,9 @@ class Candidate(Protocol):
 
     Attributes:
         name: in words.
-        family: kind and settings, which candidates of several rungs have in common.
     """
 
     name: str
-    family: tuple[str, str]
 
     def errors(self, fold: int) -> Array:
         """Fit to the other runs, and forecast those of a fold: errors (k,) [standard deviations]."""
@@ -95,10 +93,9 @@ def search(
 ) -> list[Trial]:
     """Race candidates on folds of runs that are left out.
 
-    They are tried on the first fold, rung by rung as long as the error falls, of a further rung those
-    whose settings were in the better half of their kind; a part of them, those near the least error, on each further
-    fold, until they are refuted. Neighbours of the preferred candidate and of the one
-    of the least error follow, as long as there are new ones.
+    All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
+    near the least error, on each further one, until they are refuted. Neighbours of the preferred
+    candidate and of the one of the least error follow, as long as there are new ones.
 
     Args:
         rungs: candidates from simple to complex ones, say by number of latents.
@@ -167,7 +164,7 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
     failed = 0
     for rung in rungs:
         of_rung: list[Trial] = []
-        for candidate in _promising(rung, trials, policy):
+        for candidate in rung:
             if trials and time.process_time() > deadline:
                 return trials
             trial = Trial(candidate)
@@ -186,25 +183,6 @@ def _climb(rungs: Iterable[Sequence[Candidate]], policy: Policy, deadline: float
         if failed == PATIENCE:
             break
     return trials
-
-
-def _promising(
-    rung: Sequence[Candidate], trials: Sequence[Trial], policy: Policy
-) -> list[Candidate]:
-    """Candidates of a rung whose settings are new, or were in the better half of their kind when they
-    were last tried.
-    """
-    if not trials:
-        return list(rung)
-    horizon = horizon_of(trials, policy)
-    errors = {trial.candidate.family: trial.error(policy, horizon) for trial in trials}
-    left: set[tuple[str, str]] = set()
-    for kind in {candidate.family[0] for candidate in rung}:
-        known = {c.family for c in rung if c.family[0] == kind and c.family in errors}
-        by_error = sorted(known, key=lambda family: errors[family])
-        number = max(policy.share[1], round(policy.half * len(known)))
-        left.update(by_error[number:])
-    return [candidate for candidate in rung if candidate.family not in left]
 
 
 def _gains(of_rung: Sequence[Trial], trials: Sequence[Trial], policy: Policy) -> bool:

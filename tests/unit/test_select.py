@@ -13,7 +13,6 @@ class Known:
         self.name, self.complexity, self.near = name, complexity, near
         self.whole = np.asarray(errors, dtype=float)
         self.segments = self.whole if segments is None else np.asarray(segments, dtype=float)
-        self.family = "known", name
         self.tried = []
 
     def errors(self, fold):
@@ -57,13 +56,6 @@ def test_the_ladder_ends_after_two_rungs_without_a_smaller_error():
     rungs = [[Known(str(k), np.full(2, error))] for k, error in enumerate(errors)]
     search(rungs, 1, Policy())
     assert [rung[0].tried for rung in rungs] == [[0]] * 6 + [[]]
-
-
-def test_settings_of_the_worse_half_are_not_tried_on_further_rungs():
-    first = [Known(str(k), np.full(2, 0.1 * (k + 1))) for k in range(8)]
-    second = [Known(str(k), np.full(2, 0.05)) for k in range(8)]
-    search([first, [*second, Known("new", np.full(2, 0.05))]], 1, Policy())
-    assert [candidate.tried for candidate in second] == [[0]] * 4 + [[]] * 4
 
 
 def test_candidates_leave_the_race_once_they_are_refuted():

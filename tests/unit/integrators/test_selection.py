@@ -12,10 +12,11 @@ from romkit.laws import DMD, LatentSamples, OperatorInference, PolynomialLaw, SI
 from romkit.laws.chebyshev import pole_of_reciprocal
 from romkit.laws.decoding import judge_of
 from romkit.laws.folds import folds_of, without
-from romkit.laws.judge import LOST, Judge
+from romkit.laws.judge import Judge
 from romkit.laws.libraries import Fourier, Functions, Polynomial
 from romkit.laws.scaling import Scaling
 from romkit.laws.sources import followed_samples
+from romkit.numerics import LOST
 from romkit.solvers import RK4
 from tests.refusals import refused
 
