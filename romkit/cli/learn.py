@@ -62,6 +62,12 @@ def learn(
     output.on_interruption("nothing is kept; shorter with fewer --seconds")
     learned = romkit.learn(inputs.without_systems(sources), options.names(context), **settings)
     learned.save(folder)
+    if isinstance(learned, romkit.learning.SteadyModel):
+        errors = {name: values.tolist() for name, values in learned.errors.items()}
+        output.add(error=learned.error, errors=errors, candidates=learned.report)
+        print(learned)
+        output.wrote(folder)
+        return
     report = learned.report(folder)
     output.add(
         error=learned.error,

@@ -14,7 +14,8 @@ from romkit.core.errors import RomkitError
 from romkit.data import fields, save_dataset
 from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.text import of_error, text
-from romkit.learning import Learned, SteadyModel, learn
+from romkit.learning import Learned, learn
+from romkit.learning.steady import of_motion
 from romkit.learning.words import HEADLINE
 from romkit.readers import text as tables
 from romkit.readers.arrays import from_arrays
@@ -79,14 +80,14 @@ class OwnData:
     def run_example(self) -> None:
         """Learn from the example."""
         with self.example.param.update(loading=True):
-            self._show(learn(example(), seconds=self.seconds.value))
+            self._show(of_motion(learn(example(), seconds=self.seconds.value)))
 
     def _names(self) -> list[str] | None:
         """Return names of the parameters, None where none was typed."""
         names = [name.strip() for name in self.context.value.split(",") if name.strip()]
         return names or None
 
-    def _show(self, learned: Learned | SteadyModel) -> None:
+    def _show(self, learned: Learned) -> None:
         if not isinstance(learned, Learned):
             self.said.object = str(learned)
             return
@@ -99,7 +100,7 @@ class OwnData:
 
 def _learned(
     contents: list[bytes], names: list[str], context: list[str] | None, seconds: float
-) -> Learned | SteadyModel:
+) -> Learned:
     """Return the model of runs in one file, or of one run in each of several."""
     if names and names[0].lower().endswith(".csv"):
         data = describe(_table(contents[0]), context=context)
@@ -107,7 +108,7 @@ def _learned(
         data = dataset_of_bytes(contents[0], "data")
     else:
         data = _joined(contents)
-    return learn(data, context, seconds=seconds)
+    return of_motion(learn(data, context, seconds=seconds))
 
 
 def _table(content: bytes) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Intervals of a learned model, by the errors of models that had not seen a run."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,12 +8,15 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.core import tensors
 from romkit.core.boundary import Part, validated
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
 from romkit.data.context import contexts_of
 from romkit.data.schema import with_trajectories
 from romkit.integrators import LearnedField
+from romkit.laws.decoding import COMPONENTS
+from romkit.learning.errors import Forecasts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.leftout import Fitted, LeftOut
 from romkit.learning.rollouts import quietly, rolled_out
@@ -130,19 +134,22 @@ def calibrated(
     Barber, Candès, Ramdas, Tibshirani (2021), the jackknife+ and CV+.
     """
     std = deviations(data)
-    errors = _errors(of_folds) / std  # (V, T, n)
-    is_lost = np.isinf(errors).any((1, 2))
-    usable = np.flatnonzero(~is_lost & np.isfinite(errors).any((1, 2)))
+    of_all = of_folds.forecasts
+    is_lost = _are_lost(of_all)
+    usable = np.flatnonzero(~is_lost & np.isfinite(of_all.truth).any((1, 2)))
     if len(usable) < FEWEST:
         return None, np.nan
-    errors = errors[usable]
+    # as laws are judged: some thousand components tell as much as all
+    chosen = tensors.evenly(len(std), COMPONENTS).numpy()
+    errors = _errors(of_all, usable, chosen) / std[chosen]  # (V, T, k)
     learned = of_folds.learned[usable]
     gap = of_folds.gaps[usable]
     widening = _widening(_sizes(errors) / learned, gap)
     measure = learned * np.sqrt(1 + widening * np.square(gap))  # (V,)
     relative = errors / measure[:, None, None]
-    ones = np.ones(errors.shape[-1])
+    ones = np.ones(len(chosen))
     growth, profile = growth_and_profile(relative, ones, typical=True)
+    profile = _profile_of_all(of_all, usable, std, growth, relative, measure, profile)
     scores = np.empty_like(relative)
     for k in range(len(relative)):
         others = relative if len(relative) == FEWEST else np.delete(relative, k, axis=0)
@@ -163,14 +170,53 @@ def calibrated(
     return calibration, _inside(scores)
 
 
-def _errors(of_folds: LeftOut) -> Array:
-    """Return errors (V, T, n) of forecasts; NaN where the truth is missing, infinite where one is
-    lost.
+def _are_lost(forecasts: Forecasts) -> Array:
+    """Tell which forecasts (V,) are missing where the truth is there."""
+    lost = []
+    for truth, state in zip(forecasts.truth, forecasts.state, strict=True):
+        lost.append((np.isfinite(truth) & np.isnan(state)).any())
+    return np.array(lost)
+
+
+def _errors(forecasts: Forecasts, rows: Array, columns: Array) -> Array:
+    """Return errors (V, T, k) of forecasts of some runs and components; NaN where the truth is
+    missing.
     """
-    truth = of_folds.forecasts.truth
-    forecast = of_folds.forecasts.states["forecast"]
-    is_lost = np.isfinite(truth) & np.isnan(forecast)
-    return np.where(is_lost, np.inf, truth - forecast)
+    where = np.ix_(rows, range(forecasts.truth.shape[1]), columns)
+    return forecasts.truth[where] - forecasts.state[where]
+
+
+def _profile_of_all(
+    forecasts: Forecasts,
+    rows: Array,
+    std: Array,
+    growth: Array,
+    relative: Array,
+    measure: Array,
+    profile: Array,
+) -> Array:
+    """Return the profile (n,) of all components, by the growth (T,) of some of them.
+
+    Args:
+        forecasts: of all runs.
+        rows: of the runs whose errors count.
+        std: (n,) of the components.
+        growth: (T,).
+        relative: errors (V, T, k) of some components, in those of their runs.
+        measure: (V,) of these.
+        profile: (k,) of these components.
+    """
+    n = len(std)
+    if len(profile) == n:
+        return profile
+    sizes = np.nanmean(np.square(relative), axis=(1, 2))  # (V,)
+    weights = np.median(sizes) / sizes / np.square(measure)
+    of_all = np.empty(n)
+    for columns in np.array_split(np.arange(n), math.ceil(n / COMPONENTS)):
+        errors = _errors(forecasts, rows, columns) / std[columns] / growth[:, None]
+        square = np.nanmean(np.square(errors), axis=1)  # (V, k)
+        of_all[columns] = np.sqrt(np.nanmean(square * weights[:, None], axis=0))
+    return np.maximum(np.nan_to_num(of_all), 1e-6)
 
 
 def _sizes(errors: Array) -> Array:

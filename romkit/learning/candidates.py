@@ -4,6 +4,7 @@ without the runs of a fold, and interpolated runs.
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -73,9 +74,9 @@ class Spaces:
         self.change = change
         self.device = device
         self.source = source
-        self._kept: dict[int, xr.Dataset] = {}
         self._bases: dict[int, Basis | None] = {}
         self._projections: dict[tuple[int, int], Projection] = {}
+        self._states: Tensor | None = None
         self._spaces: dict[tuple[object, int, int], Space] = {}
         self._changed: dict[str, Spaces] = {}
 
@@ -100,11 +101,8 @@ class Spaces:
         """Select the runs that a fold keeps."""
         if fold == ALL:
             return self.data
-        if fold not in self._kept:
-            rows = np.arange(self.data.sizes["trajectory"])
-            rows = np.setdiff1d(rows, self.folds[fold].numpy())
-            self._kept[fold] = self.data.isel(trajectory=rows)
-        return self._kept[fold]
+        rows = np.arange(self.data.sizes["trajectory"])
+        return self.data.isel(trajectory=np.setdiff1d(rows, self.folds[fold].numpy()))
 
     def left_out(self, fold: int) -> xr.Dataset:
         """Select the runs that a fold leaves out."""
@@ -170,7 +168,12 @@ class Spaces:
             projection = placed(self.projection(latents, fold), self.device)
             family, shapes = projection.for_law(self.data)
             samples = estimator.choices(family, shapes)[0]
-            self._spaces[key] = Space(samples, judge_of(family, shapes, samples))
+            judge = judge_of(family, shapes, samples)
+            if shapes is self.data:
+                # the same states in each space, of which one copy is enough
+                self._states = judge.states if self._states is None else self._states
+                judge = replace(judge, states=self._states)
+            self._spaces[key] = Space(samples, judge)
         return self._spaces[key]
 
 

@@ -2,7 +2,7 @@
 those of forecasts that need no model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from romkit.core.types import Array
-from romkit.data.layout import Layout
+from romkit.data.layout import Layout, layout_of
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
 from romkit.metrics import per_unit
@@ -52,37 +52,78 @@ class VariableErrors(NamedTuple):
 
 
 class Forecasts(NamedTuple):
-    """Forecasts of runs by what made them, beside the truth.
+    """Forecasts of runs beside the truth, and the errors of these and of others.
 
     Attributes:
-        states: (C, T, n) by name.
+        state: (C, T, n) of the forecasts.
         truth: (C, T, n), NaN where it is missing.
-        deviation: (n,) of the components over the training data.
-        scale: (n,) the same, one for all components of a unit.
+        errors: of each run by what made the forecast, over all components [deviations of their unit].
+        errors_of_variables: the same of each variable, by name.
+        measure: that they are errors in.
     """
 
-    states: Mapping[str, Array]
+    state: Array
     truth: Array
-    deviation: Array
-    scale: Array
-
-    def errors(self) -> Errors:
-        """Return error of each run over all components, in the deviation of their unit."""
-        return self._errors(slice(None), self.scale)
-
-    def errors_of_variables(self, layout: Layout) -> dict[str, VariableErrors]:
-        """Return errors of each variable, by name."""
-        errors = {}
-        for name, units, columns in _variables(layout):
-            absolute = self._errors(columns, 1.0)
-            relative = self._errors(columns, self._deviation_of(columns))
-            errors[name] = VariableErrors(units, absolute, relative)
-        return errors
+    errors: Errors
+    errors_of_variables: Mapping[str, VariableErrors]
+    measure: "Measure"
 
     def made_by(self, states: Array) -> "Forecasts":
-        """Return name these forecasts "law", and put others (C, T, n) in their place."""
-        named = {**self.states, "forecast": states, "law": self.states["forecast"]}
-        return self._replace(states=named)
+        """Return these forecasts under the name "law", and others (C, T, n) in their place."""
+        own = _joined_by_name([self._with_law(), self.measure.of({"forecast": states}, self.truth)])
+        return self._replace(state=states, errors=own.errors, errors_of_variables=own.of_variables)
+
+    def _with_law(self) -> "Measured":
+        def renamed(errors: Errors) -> Errors:
+            others = {name: values for name, values in errors.items() if name != "forecast"}
+            return others | {"law": errors["forecast"]}
+
+        of_variables = {}
+        for name, (units, absolute, relative) in self.errors_of_variables.items():
+            of_variables[name] = VariableErrors(units, renamed(absolute), renamed(relative))
+        return Measured(renamed(self.errors), of_variables)
+
+
+class Measured(NamedTuple):
+    """Errors of forecasts over all components, and of each variable."""
+
+    errors: Errors
+    of_variables: Mapping[str, VariableErrors]
+
+
+class Measure(NamedTuple):
+    """What errors are measured in.
+
+    Attributes:
+        deviation: (n,) of the components over the training data.
+        scale: (n,) the same, one for all components of a unit.
+        layout: of the variables.
+    """
+
+    deviation: Array
+    scale: Array
+    layout: Layout
+
+    @classmethod
+    def by(cls, data: xr.Dataset) -> "Measure":
+        """Measure in the deviations of data."""
+        deviation = np.nanstd(data["state"].values, axis=(0, 1))
+        return cls(deviation, per_unit(deviation, data), layout_of(data))
+
+    def of(self, several: Mapping[str, Array], truth: Array) -> Measured:
+        """Measure states (C, T, n) by name."""
+        errors = {}
+        for name, states in several.items():
+            errors[name] = _error(states, truth, self.scale)
+        of_variables = {}
+        for name, units, columns in _variables(self.layout):
+            absolute = {}
+            for made_by, states in several.items():
+                absolute[made_by] = _error(states[..., columns], truth[..., columns])
+            deviation = self._deviation_of(columns)
+            relative = {made_by: error / deviation for made_by, error in absolute.items()}
+            of_variables[name] = VariableErrors(units, absolute, relative)
+        return Measured(errors, of_variables)
 
     def _deviation_of(self, columns: slice) -> float:
         """Return deviation of a variable; 1 where it is constant."""
@@ -91,37 +132,65 @@ class Forecasts(NamedTuple):
             return deviation
         return 1.0
 
-    def _errors(self, columns: slice, scale: Array | float) -> Errors:
-        truth = self.truth[..., columns] / scale
-        errors = {}
-        for name, states in self.states.items():
-            errors[name] = _error(states[..., columns] / scale, truth)
-        return errors
+
+def _joined_by_name(several: Sequence[Measured]) -> Measured:
+    """Join errors of the same runs by other forecasts."""
+    errors: dict[str, Array] = {}
+    of_variables: dict[str, VariableErrors] = {}
+    for measured in several:
+        errors |= measured.errors
+        for name, (units, absolute, relative) in measured.of_variables.items():
+            known = of_variables.get(name, VariableErrors(units, {}, {}))
+            of_variables[name] = VariableErrors(
+                units, {**known.absolute, **absolute}, {**known.relative, **relative}
+            )
+    return Measured(errors, of_variables)
 
 
-def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Forecasts:
+def together(several: Sequence[Forecasts], state: Array, truth: Array) -> Forecasts:
+    """Join forecasts of other runs, whose states (C, T, n) and truth are joined already."""
+
+    def joined(parts: Sequence[Errors]) -> Errors:
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    of_variables = {}
+    for name, (units, _, _) in several[0].errors_of_variables.items():
+        parts = [forecasts.errors_of_variables[name] for forecasts in several]
+        absolute = joined([part.absolute for part in parts])
+        of_variables[name] = VariableErrors(
+            units, absolute, joined([part.relative for part in parts])
+        )
+    errors = joined([forecasts.errors for forecasts in several])
+    return Forecasts(state, truth, errors, of_variables, several[0].measure)
+
+
+def forecasts_of(
+    run: xr.Dataset, train: xr.Dataset, test: xr.Dataset, measure: Measure | None = None
+) -> Forecasts:
     """Rollouts along runs, beside the projection of the truth, and forecasts that need no model: the
     nearest run of the training, that run shifted in time, runs interpolated in the context at equal
     times, and rest at the mean.
+
+    Args:
+        run: the rollouts.
+        train: runs of the training.
+        test: the truth.
+        measure: of the errors; by default deviations of the training.
     """
+    measure = measure or Measure.by(train)
     truth = test["state"].values
-    deviation = np.nanstd(train["state"].values, axis=(0, 1))
-    scale = per_unit(deviation, train)
-    states = without_gaps(train)
-    nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
-    rest = np.nanmean(states, axis=(0, 1))
+    forecast = run["rom"].values.reshape(truth.shape)
     projected = run["projected"].values.reshape(truth.shape)
     # where a part of a state is missing, the identity leaves what is there
     projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
-    by_name = {
-        "forecast": run["rom"].values.reshape(truth.shape),
-        "projection": projected,
-        "nearest run": nearest * scale,
-        "nearest run, shifted": shifted * scale,
-        AT_EQUAL_TIMES: between * scale,
-        "rest": np.broadcast_to(rest, truth.shape),
-    }
-    return Forecasts(by_name, truth, deviation, scale)
+    states = without_gaps(train)
+    rest = np.broadcast_to(np.nanmean(states, axis=(0, 1)), truth.shape)
+    of_model = {"forecast": forecast, "projection": projected, "rest": rest}
+    parts = [measure.of(of_model, truth)]
+    del projected
+    parts.append(measure.of(_of_training_runs(states, truth, train, test), truth))
+    measured = _joined_by_name(parts)
+    return Forecasts(forecast, truth, measured.errors, measured.of_variables, measure)
 
 
 def of_kept(errors: Array) -> float:
@@ -134,17 +203,19 @@ def of_kept(errors: Array) -> float:
 
 def _of_training_runs(
     states: Array, truth: Array, train: xr.Dataset, test: xr.Dataset
-) -> tuple[Array, Array, Array]:
+) -> dict[str, Array]:
     """Return the training run (C, T, n) nearest to each held-out one, as it is and shifted in time,
     and runs between those of the training.
     """
-    runs = torch.from_numpy(states)
+    scale = per_unit(np.nanstd(train["state"].values, axis=(0, 1)), train)
+    runs = torch.from_numpy(states / scale)
     contexts = torch.from_numpy(scaled_contexts(train, train))
     wanted = torch.from_numpy(scaled_contexts(test, train))
-    starts = torch.from_numpy(truth[:, 0])
+    starts = torch.from_numpy(truth[:, 0] / scale)
     nearest, shifted = nearest_and_shifted(runs, contexts, wanted, starts)
     between = interpolated_runs(runs, contexts, wanted)
-    return nearest.numpy(), shifted.numpy(), between.numpy()
+    named = {"nearest run": nearest, "nearest run, shifted": shifted, AT_EQUAL_TIMES: between}
+    return {name: states.numpy() * scale for name, states in named.items()}
 
 
 def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
@@ -174,16 +245,19 @@ def without_gaps(data: xr.Dataset) -> Array:
     return np.stack([run.interpolate("index", limit_direction="both") for run in runs])
 
 
-def _error(states: Array, truth: Array) -> Array:
-    """Return error (C,) of each run: root mean square over components, mean over time."""
-    distance = distances(states, truth)
-    missing = np.isnan(truth).all(-1)
-    lost = np.isnan(states).any(-1) & ~missing
-    distance[lost] = np.inf
-    return torch.from_numpy(distance).nanmean(-1).numpy()
+def _error(states: Array, truth: Array, scale: Array | float = 1.0) -> Array:
+    """Return error (C,) of each run: root mean square over components, mean over time [scale]."""
+    errors = np.empty(len(truth))
+    for k in range(len(truth)):  # one by one, since fields are large
+        distance = distances(states[k] / scale, truth[k] / scale)  # (T,)
+        missing = np.isnan(truth[k]).all(-1)
+        lost = np.isnan(states[k]).any(-1) & ~missing
+        distance[lost] = np.inf
+        errors[k] = torch.from_numpy(distance).nanmean()
+    return errors
 
 
 def distances(states: Array, truth: Array) -> Array:
-    """Root mean square (C, T) over the components, NaN where all are missing."""
-    square = torch.from_numpy(np.square(states - truth))  # (C, T, n)
+    """Root mean square (..., T) over the components, NaN where all are missing."""
+    square = torch.from_numpy(np.square(states - truth))  # (..., T, n)
     return square.nanmean(-1).sqrt().numpy()

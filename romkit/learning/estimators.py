@@ -21,6 +21,7 @@ from romkit.data import DIMS
 from romkit.data.context import ROLE
 from romkit.data.times import even_step
 from romkit.learning.learn import learn
+from romkit.learning.steady import of_motion
 from romkit.metrics import deviations
 from romkit.numerics import forecast_error
 from romkit.verbs.fit import fit
@@ -213,9 +214,8 @@ class RunsRegressor(RegressorMixin, BaseEstimator):
         for name, values in zip(names, X[:, :p].T, strict=True):
             coords[name] = ("trajectory", values, {ROLE: "context"})
         data = xr.Dataset({"state": (DIMS, y.reshape(expected))}, coords)
-        self.model_ = learn(
-            data, names, latent_dim=self.latent_dim, seconds=self.seconds, seed=self.seed
-        )
+        model = learn(data, names, latent_dim=self.latent_dim, seconds=self.seconds, seed=self.seed)
+        self.model_ = of_motion(model)
         self.n_features_in_, self._flat = X.shape[1], y.ndim == 2
         self._deviations = deviations(data)
         return self

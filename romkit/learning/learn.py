@@ -17,6 +17,7 @@ from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed,
 from romkit.core.errors import InputError
 from romkit.data.context import contexts_of
 from romkit.engine import Device
+from romkit.engine.threads import one_thread
 from romkit.hidden import wants_hidden, with_hidden_context
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
@@ -52,6 +53,7 @@ INTERPOLATION = "interpolation"
 
 
 @validated
+@one_thread()  # sums, and with them close choices, depend on the number of threads
 def learn(
     source: xr.Dataset | pd.DataFrame | FilePath | Annotated[Sequence[FilePath], MinLen(1)],
     context: str | Sequence[str] | None = None,
@@ -172,8 +174,8 @@ def learn(
         train=chosen.model.spaces.data,
         test=judged.test,
         run=judged.run,
-        errors=judged.forecasts.errors(),
-        errors_of_variables=judged.forecasts.errors_of_variables(datasets.layout_of(data)),
+        errors=judged.forecasts.errors,
+        errors_of_variables=judged.forecasts.errors_of_variables,
         errors_of_seen={"forecast": whole.errors},
         seconds=time.process_time() - began,
         held_out=held_out is not None,
@@ -275,6 +277,6 @@ def _interpolated(
         model,
         interpolated=runs,
         run=judged.run.assign(between=(dims, followed)),
-        errors=forecasts.errors(),
-        errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(model.train)),
+        errors=forecasts.errors,
+        errors_of_variables=forecasts.errors_of_variables,
     )

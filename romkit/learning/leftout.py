@@ -1,6 +1,5 @@
 """Forecasts of runs by models with the same settings that have not seen them."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +17,8 @@ from romkit.laws.refine import refined
 from romkit.laws.shooting import POLISHED
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
-from romkit.learning.errors import Forecasts, forecasts_of
+from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
 from romkit.learning.rollouts import quiet, quietly, rolled_out
-from romkit.metrics import per_unit
 from romkit.projections import Projection
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
@@ -79,22 +77,27 @@ def left_out(candidate: ModelCandidate) -> LeftOut:
     """Forecast the runs of each fold by a model that was fitted to the others."""
     spaces = candidate.spaces
     contexts = scaled(contexts_of(spaces.data), spaces.data)
-    tests, runs, several, learned, widths = [], [], [], [], []
+    measure = Measure.by(spaces.data)
+    runs, several, learned, widths = [], [], [], []
     for fold in track(range(len(spaces.folds)), "runs that are left out"):
         rows = spaces.folds[fold].numpy()
         projection, law, errors = fitted_model(candidate, fold)
         missed = spaces.left_out(fold)
         run = rolled_out(projection, law, missed)
-        tests.append(missed)
-        runs.append(run)
-        several.append(forecasts_of(run, spaces.kept(fold), missed))
+        forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
+        several.append(forecasts._replace(state=None, truth=None))
+        runs.append(run.drop_vars("truth"))
         kept = np.setdiff1d(np.arange(len(contexts)), rows)
         learned.append(sizes_between(contexts[kept], errors[kept], contexts[rows]))
         widths.append(gaps(contexts[kept], contexts[rows]))
+    test = spaces.data.isel(trajectory=np.concatenate([rows.numpy() for rows in spaces.folds]))
+    run = joined(runs)
+    truth = test["state"]
+    about = truth.assign_attrs(long_name="data")
     return LeftOut(
-        joined(tests),
-        joined(runs),
-        together(several, spaces.data),
+        test,
+        run.assign(truth=(run["rom"].dims, about.data, about.attrs)),
+        together(several, run["rom"].values, truth.values),
         np.concatenate(learned),
         np.concatenate(widths),
     )
@@ -118,16 +121,16 @@ def followed_by_runs(candidate: RunsCandidate, projection: Projection) -> Array:
     return np.concatenate(several)
 
 
-def joined(runs: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Join runs of several datasets."""
-    return xr.concat(runs, "trajectory", data_vars="minimal", coords="minimal", compat="override")
-
-
-def together(several: Sequence[Forecasts], data: xr.Dataset) -> Forecasts:
-    """Join forecasts, in the deviations of all runs."""
-    states = {}
-    for name in several[0].states:
-        states[name] = np.concatenate([forecasts.states[name] for forecasts in several])
-    truth = np.concatenate([forecasts.truth for forecasts in several])
-    deviation = np.nanstd(data["state"].values, axis=(0, 1))
-    return Forecasts(states, truth, deviation, per_unit(deviation, data))
+def joined(parts: list[xr.Dataset]) -> xr.Dataset:
+    """Join runs of several datasets, whose fields are taken from them one by one: all of them twice
+    would be most of the memory.
+    """
+    along = [name for name in parts[0] if "component" in parts[0][name].dims]
+    fields = [name for name in along if "trajectory" in parts[0][name].dims]
+    how = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
+    small = [part.drop_vars(fields) for part in parts]
+    whole = xr.concat(small, "trajectory", **how)
+    for name in fields:
+        whole[name] = xr.concat([part[name] for part in parts], "trajectory")
+        parts[:] = [part.drop_vars(name) for part in parts]
+    return whole

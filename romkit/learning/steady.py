@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 import romkit.data as datasets
 from romkit.core.boundary import FilePath, Part, validated
+from romkit.core.errors import InputError
 from romkit.core.files import LEARNED, atomic_folder, expanded, read_list, write_list
 from romkit.core.types import Array
 from romkit.data.context import contexts_of
@@ -34,6 +36,9 @@ from romkit.select import Policy, preferred, search
 from romkit.verbs.fit import fit
 from romkit.verbs.law import report_of
 from romkit.verbs.storage import load, save
+
+if TYPE_CHECKING:
+    from romkit.learning.learned import Learned
 
 DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
 """Total degrees of polynomials that are tried."""
@@ -187,6 +192,15 @@ class SteadyModel:
             f"error    {self.error:.2g} deviations at contexts that were left out "
             f"({', '.join(others)})"
         )
+
+
+def of_motion(model: "Learned | SteadyModel") -> "Learned":
+    """Return a model of runs that move; refuse one of steady fields."""
+    if isinstance(model, SteadyModel):
+        got = "fields without a time, or that do not move"
+        fix = "learn them in Python, romkit.learn(data, context).predict(...)"
+        raise InputError("data", expected="runs that move", got=got, fix=fix)
+    return model
 
 
 def learned_steady(

@@ -37,7 +37,7 @@ def of_folds(size, seed, unseen_by=1.0):
     errors = (
         unseen_by * of_context[rows, None, None] * std * draw.normal(size=(len(rows), *SHAPE[1:]))
     )
-    forecasts = Forecasts({"forecast": states[rows] - errors}, states[rows], std, std)
+    forecasts = Forecasts(states[rows] - errors, states[rows], {}, {}, None)
     widths = []
     for fold in several:
         kept = np.setdiff1d(np.arange(NUMBER), fold)
@@ -79,9 +79,9 @@ def test_gaps_that_missed_runs_leave_widen_no_bars_beside_runs():
 
 def lost(missed, run):
     """The same with a forecast that is lost."""
-    states = missed.forecasts.states["forecast"].copy()
-    states[run, 30:] = np.nan
-    return missed._replace(forecasts=missed.forecasts._replace(states={"forecast": states}))
+    state = missed.forecasts.state.copy()
+    state[run, 30:] = np.nan
+    return missed._replace(forecasts=missed.forecasts._replace(state=state))
 
 
 @pytest.mark.parametrize("number", [3, 1])
@@ -89,8 +89,8 @@ def test_lost_forecasts_are_counted_and_left_out(number):
     draw = np.random.default_rng(0)
     states = draw.normal(size=(5, 60, 3))
     data = romkit.data.from_arrays(states, np.linspace(0, 1, 60), context={"c": np.arange(5.0)})
-    std, rows = deviations(data), np.arange(1, 4)
-    forecasts = Forecasts({"forecast": states[rows] + 0.1}, states[rows], std, std)
+    rows = np.arange(1, 4)
+    forecasts = Forecasts(states[rows] + 0.1, states[rows], {}, {}, None)
     missed = LeftOut(None, None, forecasts, np.full(3, 0.1), np.ones(3))
     for run in range(3 - number, 3):
         missed = lost(missed, run)

@@ -41,7 +41,7 @@ def rolled_out(test, share=1.0):
 def test_errors_of_variables_are_in_their_unit_and_in_their_deviation(share):
     train, test = runs([1.0, 2.0, 4.0]), runs([1.5, 3.0])
     forecasts = forecasts_of(rolled_out(test, share), train, test)
-    errors = forecasts.errors_of_variables(romkit.data.layout_of(train))
+    errors = forecasts.errors_of_variables
     variance = train["state"].values.var((0, 1))
     deviation = np.sqrt(np.array([variance[:3].mean()] * 3 + [variance[3]]))
     assert errors["force"].units == "N"
@@ -53,7 +53,7 @@ def test_errors_of_variables_are_in_their_unit_and_in_their_deviation(share):
         assert errors[name].in_unit == pytest.approx(off)
         assert errors[name].absolute["projection"].max() == 0
     of_all = np.sqrt(np.square(share * np.array([3.0, 3.0, 3.0, 0.5]) / deviation).mean())
-    assert forecasts.errors()["forecast"] == pytest.approx([of_all, of_all])
+    assert forecasts.errors["forecast"] == pytest.approx([of_all, of_all])
 
 
 @pytest.mark.parametrize("least", [1e-6, 1e-3, 1.0])
@@ -66,7 +66,7 @@ def test_coordinates_that_hardly_move_count_as_little_as_they_matter(least):
     forecast = data["state"].copy(deep=True)
     forecast[..., 2] = 0.0
     run = xr.Dataset({"rom": forecast, "projected": data["state"]})
-    error = forecasts_of(run, data, data).errors()["forecast"]
+    error = forecasts_of(run, data, data).errors["forecast"]
     share = least / np.sqrt(2 + least**2)
     # the mean over time of |sin| is 2 / π, its root mean square 1 / √2
     assert error == pytest.approx(np.full(3, share * np.sqrt(8) / np.pi), rel=1e-2)
@@ -74,9 +74,7 @@ def test_coordinates_that_hardly_move_count_as_little_as_they_matter(least):
 
 def test_forecasts_without_a_model_are_those_of_their_names():
     train, test = runs([1.0, 2.0, 4.0]), runs([1.9])
-    errors = forecasts_of(rolled_out(test), train, test).errors_of_variables(
-        romkit.data.layout_of(train)
-    )
+    errors = forecasts_of(rolled_out(test), train, test).errors_of_variables
     scale = abs(np.sin(2 * np.pi * train["time"].values)).mean()
     assert errors["heat"].absolute["nearest run"] == pytest.approx(
         (2.0**2 - 1.9**2) * 0.5 * 20 / 21, rel=1e-6
@@ -91,10 +89,10 @@ def test_a_lost_forecast_is_infinite_and_leaves_the_others_their_mean(component)
     run = rolled_out(test)
     run["rom"].values[1, 5:, component] = np.nan
     forecasts = forecasts_of(run, train, test)
-    errors = forecasts.errors()["forecast"]
+    errors = forecasts.errors["forecast"]
     assert np.isinf(errors[1])
     assert of_kept(errors) == errors[0]
-    of_variables = forecasts.errors_of_variables(romkit.data.layout_of(train))
+    of_variables = forecasts.errors_of_variables
     name = "force" if component < 3 else "heat"
     assert np.isinf(of_variables[name].absolute["forecast"][1])
 
@@ -103,7 +101,7 @@ def test_missing_samples_of_the_truth_do_not_count():
     train, test = runs([1.0, 2.0, 4.0]), runs([1.5, 3.0])
     run = rolled_out(test)
     test["state"].values[0, 3:9] = np.nan
-    errors = forecasts_of(run, train, test).errors_of_variables(romkit.data.layout_of(train))
+    errors = forecasts_of(run, train, test).errors_of_variables
     assert errors["force"].absolute["forecast"] == pytest.approx([3.0, 3.0])
 
 
@@ -112,7 +110,7 @@ def test_components_of_a_small_state_are_told_one_by_one():
     states = np.stack([np.full((2, 11), 1.0) * time, np.full((2, 11), 2.0) * time], axis=-1)
     data = romkit.data.from_arrays(states, time, context={"load": [1.0, 2.0]})
     run = xr.Dataset({name: data["state"] + 0.25 for name in ("rom", "projected")})
-    errors = forecasts_of(run, data, data).errors_of_variables(romkit.data.layout_of(data))
+    errors = forecasts_of(run, data, data).errors_of_variables
     assert len(errors) == 2
     for of_component in errors.values():
         assert of_component.in_unit == pytest.approx(0.25)
