@@ -56,29 +56,17 @@ REACHES = (0.3, 1.0, 3.0)
 PROJECTION = "projection.safetensors"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """Weights of runs by a smoother, with its name."""
-
-    name: str
-    smoother: Smoother
-
-    def __call__(self, contexts: Tensor, wanted: Tensor) -> Tensor:
-        """Return weights (k, C) of runs at contexts (C, p) at wanted ones (k, p)."""
-        return self.smoother.weights(contexts, wanted)
-
-
-RULES = (
-    Rule("splines", Spline()),
-    Rule("nearest fields", Nearest()),
-    *(Rule(f"polynomials of degree {degree}", Polynomial(degree)) for degree in DEGREES),
-    *(
-        Rule(f"kriging, {covariance.__name__}, reach {reach:g}", Kriging(covariance, reach))
+RULES: dict[str, Smoother] = {
+    "splines": Spline(),
+    "nearest fields": Nearest(),
+    **{f"polynomials of degree {degree}": Polynomial(degree) for degree in DEGREES},
+    **{
+        f"kriging, {covariance.__name__}, reach {reach:g}": Kriging(covariance, reach)
         for covariance in (matern, squared_exponential)
         for reach in REACHES
-    ),
-)
-"""Smoothers of the context that are tried.
+    },
+}
+"""Smoothers of the context that are tried, by name.
 
 All are linear in the fields, so that coordinates in a basis of all fields have the same weights: they
 are POD with interpolation.
@@ -91,7 +79,8 @@ class FieldInterpolation(Interpolation):
 
     def __str__(self) -> str:
         """Return name of the rule."""
-        return self.weights_of.name
+        (name,) = [name for name, smoother in RULES.items() if smoother == self.smoother]
+        return name
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +166,8 @@ class SteadyModel:
         content = read_list(folder / LEARNED)
         runs = InterpolatedRuns.load(folder, load(folder / PROJECTION))
         errors = {name: np.array(row) for name, row in content["errors_of_fields"].items()}
-        (rule,) = [rule for rule in RULES if rule.name == content["rule"]]
-        return cls(replace(runs, weights_of=rule), rule.name, content["report"], errors)
+        runs = replace(runs, smoother=RULES[content["rule"]])
+        return cls(runs, content["rule"], content["report"], errors)
 
     def __repr__(self) -> str:
         number = self.runs.runs.sizes["trajectory"]
@@ -221,14 +210,14 @@ def learned_steady(
     # a fit costs next to nothing: each context is a fold
     rows = [torch.from_numpy(fold) for fold in folds(contexts, len(contexts))]
     spaces = Spaces(train, rows)
-    rules = _determined(*contexts.shape)
-    candidates = [RunsCandidate(spaces, FieldInterpolation(rule)) for rule in rules]
+    smoothers = _determined(*contexts.shape)
+    candidates = [RunsCandidate(spaces, FieldInterpolation(each)) for each in smoothers]
     order = preferred(search((), len(rows), policy, seconds, candidates), policy)
     best = order[0].candidate
     projection = fit("identity", best.spaces.data)
     runs = best.interpolation.fitted(projection, best.spaces.data)
     if held_out is None:
-        prediction = np.concatenate([best.errors(fold)[0] for fold in range(len(rows))])
+        prediction = np.concatenate([best.errors(fold) for fold in range(len(rows))])
         judged = [(np.setdiff1d(np.arange(len(contexts)), fold), fold) for fold in rows]
         others = [
             _without_a_model(train.isel(trajectory=kept), train, fold) for kept, fold in judged
@@ -239,21 +228,19 @@ def learned_steady(
         others = [_without_a_model(train, test, np.arange(test.sizes["trajectory"]))]
     nearest, mean = (np.concatenate(errors) for errors in zip(*others, strict=True))
     errors = {"prediction": prediction, "nearest field": nearest, "mean of the fields": mean}
-    return SteadyModel(
-        runs, best.interpolation.weights_of.name, report_of(order, best, policy), errors
-    )
+    return SteadyModel(runs, str(best.interpolation), report_of(order, best, policy), errors)
 
 
-def _determined(fields: int, parameters: int) -> list[Rule]:
-    """List the rules that so many fields determine."""
-    rules = []
-    for rule in RULES:
+def _determined(fields: int, parameters: int) -> list[Smoother]:
+    """List the smoothers that so many fields determine."""
+    smoothers = []
+    for smoother in RULES.values():
         terms = 0
-        if isinstance(rule.smoother, Polynomial):
-            terms = math.comb(rule.smoother.degree + parameters, parameters)
+        if isinstance(smoother, Polynomial):
+            terms = math.comb(smoother.degree + parameters, parameters)
         if OVERSAMPLING * terms <= fields:
-            rules.append(rule)
-    return rules
+            smoothers.append(smoother)
+    return smoothers
 
 
 def _without_a_model(train: xr.Dataset, test: xr.Dataset, rows: Array | Tensor) -> tuple:

@@ -35,7 +35,7 @@ def test_a_field_at_another_parameter_is_that_of_the_formula(model):
 def test_the_claim_is_the_error_of_fields_that_were_left_out(model):
     # a model of the others, by the same rule, errs as it is claimed
     k = 5
-    weights = model.runs.weights_of
+    weights = model.runs.smoother.weights
     rows = np.delete(np.arange(12), k)
     contexts = (MU - 1) / 2
     w = weights(torch.from_numpy(contexts[rows])[:, None], torch.from_numpy(contexts[[k]])[:, None])
