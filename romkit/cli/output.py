@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, ParameterInfo
 
 from romkit.core.errors import InputError
 
@@ -146,15 +146,20 @@ def typed_names(command: Callable[..., None]) -> dict[str, str]:
     """Return what is typed for each parameter of a command: `--dt` for dt."""
     names = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        for option in getattr(parameter.annotation, "__metadata__", ()):
-            # within `Annotated` typer keeps the first name as a default
-            declared = [option.default, *(option.param_decls or ())]
-            typed = [text for text in declared if isinstance(text, str) and text[:2] == "--"]
-            if isinstance(option, ArgumentInfo):
-                names[name] = option.metavar or name.upper()
-            else:
-                names[name] = typed[0] if typed else f"--{name.replace('_', '-')}"
+        for declared in getattr(parameter.annotation, "__metadata__", ()):
+            names[name] = _typed(name, declared)
     return names
+
+
+def _typed(name: str, declared: ParameterInfo) -> str:
+    """Return what is typed for a parameter: its option, or the word that stands for an argument."""
+    if isinstance(declared, ArgumentInfo):
+        return declared.metavar or name.upper()
+    # within `Annotated` typer keeps the first name as a default
+    for text in (declared.default, *(declared.param_decls or ())):
+        if isinstance(text, str) and text.startswith("--"):
+            return text
+    return f"--{name.replace('_', '-')}"
 
 
 def in_words_of_the_command(text: str, names: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from romkit.metrics import per_unit
 from romkit.numerics import forecast_error
 from romkit.plotting import style
 from romkit.plotting.courses import omitted
-from romkit.plotting.gridded import draw_gridded, gridded
+from romkit.plotting.maps import draw_gridded, gridded
 from romkit.plotting.places import place, quantity, telling_components
 
 
