@@ -8,6 +8,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.integrators.base import LearnedField
 from romkit.laws.courses import Windows, windows
 from romkit.laws.equations import Equation
 from romkit.laws.samples import LatentSamples
@@ -18,6 +19,10 @@ from romkit.laws.trajectories import ShootingProblem
 VALID = 0.5
 """Distance from the data [their deviation] up to which a forecast is valid, as is usual for chaotic
 systems (Pathak, Hunt, Girvan, Lu, Ott, 2018, take 0.4, others 0.3 to 0.5)."""
+
+RECURRENT = 5.0
+"""Duration of a run [Lyapunov times] from which on it is told of chaos: errors would have grown by
+e⁵ = 150, and data are bounded, so that they must have come back."""
 
 STARTS = 20
 """Most starts of each run from which forecasts are followed."""
@@ -98,6 +103,17 @@ def predictability(law: Equation, samples: LatentSamples) -> Predictability:
     exponent, uncertainty = _exponent(problem, weights)
     valid, lost = _validity(problem, weights)
     return Predictability(exponent / tau, uncertainty / tau, valid * tau, lost)
+
+
+def in_words(law: LearnedField, samples: LatentSamples) -> str:
+    """Say how long forecasts of an equation are valid where its data are chaotic; "" elsewhere."""
+    if not isinstance(law, Equation) or law.coefficients.ndim > 2 or samples.times is None:
+        return ""
+    found = predictability(law, samples)
+    duration = float(samples.times[-1] - samples.times[0])
+    if not found.is_chaotic or found.exponent * duration < RECURRENT:
+        return ""
+    return f"; {found}"
 
 
 def _exponent(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from romkit.core.tensors import on_device
 from romkit.data import check_states
 from romkit.engine import Device
 from romkit.integrators import LearnedField
-from romkit.laws import LAWS, Equation, Estimator
+from romkit.laws import LAWS, Equation, Estimator, chaos
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
@@ -141,6 +141,7 @@ def law(
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
+    source += chaos.in_words(fit, samples)
     fit = replace(fit, source=source, report=report)
     if bounded:
         fit = bounded_law(fit, samples)

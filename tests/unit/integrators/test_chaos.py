@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from romkit.laws import LatentSamples, PolynomialLaw
-from romkit.laws.chaos import predictability
+from romkit.laws.chaos import in_words, predictability
 
 SIGMA, RHO, BETA, STEP = 10.0, 28.0, 8 / 3, 0.05
 
@@ -50,6 +50,13 @@ def test_largest_exponent_and_valid_time(fitted):
     assert found.exponent == pytest.approx(EXPONENT, abs=3 * found.uncertainty)
     assert found.is_chaotic
     assert found.lyapunov_times > 10
+
+
+def test_chaos_is_told_of_in_lyapunov_times(fitted):
+    samples, law = fitted
+    told = in_words(law, samples)
+    # a run of 100 samples is as long as 4.5 Lyapunov times, which is too short to say
+    assert ("Lyapunov times" in told) == (len(samples) == 2000)
 
 
 def test_errors_of_an_oscillator_do_not_grow():
