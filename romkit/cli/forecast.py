@@ -119,7 +119,8 @@ def _with_first_state(
 
     from romkit.readers import first_states
 
-    is_file = inputs.is_path(sources[0]) or is_pattern(sources[0]) or sources == [inputs.STDIN]
+    first = sources[0]
+    is_file = any((inputs.is_path(first), is_pattern(first), first == inputs.STDIN))
     if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
     data, parameters = inputs.read_with_parameters(sources)
