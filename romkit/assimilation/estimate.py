@@ -96,7 +96,7 @@ def infer(
         (('trajectory', 'parameter'), ('trajectory', 'time', 'latent_component'))
     """
     started = time.perf_counter()
-    arguments = {
+    arguments: dict[str, Any] = {
         "training": training,
         "dynamics": dynamics,
         "system": system,
@@ -140,7 +140,7 @@ def infer(
 def _calibration(
     source: Projection | Calibration,
     observations: xr.Dataset,
-    arguments: dict[str, object],
+    arguments: dict[str, Any],
     solver: Solver | None,
     engine: Engine,
     starts: int,
@@ -189,7 +189,7 @@ def _variables(
     explained = (estimates.strange <= limits).all(1)
     expected = torch.full_like(estimates.residual, calibration.residual)
     latent = estimates.w
-    latent_dims = ("trajectory", "time", "latent_component")
+    latent_dims: tuple[str, ...] = ("trajectory", "time", "latent_component")
     if predict.dynamics is not None:
         latent = latent.squeeze(1)
         latent_dims = ("trajectory", "latent_component")

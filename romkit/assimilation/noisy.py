@@ -82,6 +82,7 @@ class Exact(Forecasting):
         context = torch.from_numpy(c)
         times = torch.tensor([start, end], dtype=torch.float64)
         solver = self.model.solver(context)
+        assert solver is not None  # of a model that is integrated
         field = self.model.field(context)
         with runtime.bars(False):
             states = solver(field, torch.from_numpy(w), times).states  # (N, 2, d)

@@ -4,7 +4,7 @@ are orthonormal.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
 from romkit.data.units import Units, check_same, state_units
 
-Weight = Array | Tensor | sparse.sparray | sparse.spmatrix | None
+Weight: TypeAlias = Array | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n,
 n) mass matrix.
 """
@@ -215,7 +215,7 @@ class Basis(Display):
         modes: Tensor,
         dual: Tensor | None,
         mean: Tensor,
-        **spectrum: Tensor | Sequence[str] | None,
+        **spectrum: Any,
     ) -> "Basis":
         """Return a basis from V and W V, where W itself is not at hand; further arguments are those
         of the class.

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from romkit.certificates.links import Block, Links
 from romkit.core import checks
@@ -88,7 +89,7 @@ def _directions(links: Links) -> Array:
     """Orthonormal directions (size, r) of the input that anything depends on; the others change
     nothing.
     """
-    matrices = []
+    matrices: list[Tensor] = []
     for block in links.blocks:
         matrices.extend(block.matrices)
     matrices.append(links.last)
@@ -108,9 +109,8 @@ def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
     """
     spreads = []
     for gain, size in zip(block.gains, block.sizes, strict=True):
-        spread = gain.radius * size
-        spreads.append(spread.numpy())
-    total = sum(spreads)
+        spreads.append((gain.radius * size).numpy())
+    total = np.sum(spreads, axis=0)
     most = divisor(total)
     identity = np.eye(rows.shape[1])
     e = identity[unknown : unknown + len(most)]  # (k, N)
@@ -164,11 +164,11 @@ def _multipliers(n: int, out: Array, forms: Array, *, inside: float = 1e-3) -> A
     return np.maximum(T.value, 0.0)
 
 
-def _smallest(form: Array, n: int) -> float:
+def _smallest(matrix: Array, n: int) -> float:
     """Return the smallest γ with which γ on the first n diagonal entries makes a form positive
     semidefinite.
     """
-    form = torch.from_numpy(form)
+    form = torch.from_numpy(matrix)
     inner = form[n:, n:]
     factor, failed = torch.linalg.cholesky_ex(inner)
     if int(failed) != 0:

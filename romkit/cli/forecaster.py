@@ -54,6 +54,8 @@ def forecaster_of(
         )
     projection = inputs.load("projection", model)
     law = inputs.load("law", dynamics)
+    assert isinstance(projection, romkit.projections.Projection)
+    assert isinstance(law, romkit.integrators.LearnedField)
     forecast = partial(romkit.forecast, projection, dynamics=law, device=device)
     return Forecaster(projection, law, forecast, bool(law.control_names), is_drawn=False)
 

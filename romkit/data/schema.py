@@ -13,7 +13,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
-from romkit.core.types import Array
+from romkit.core.types import Array, Chunked
 from romkit.data.context import (
     ContextParameter,
     check_has,
@@ -162,7 +162,10 @@ def shared_unit(units: Sequence[str], several: str) -> str:
 
 
 def of_other_coordinates(
-    data: xr.Dataset, values: Mapping[str, Array], names: Sequence[str], units: Sequence[str]
+    data: xr.Dataset,
+    values: Mapping[str, Array | Chunked],
+    names: Sequence[str],
+    units: Sequence[str],
 ) -> xr.Dataset:
     """Return a dataset of other coordinates of the states, with the contexts and inputs of `data`.
 

@@ -52,12 +52,12 @@ class Module:
         with torch.cuda.device(device):
             self._module = _result(self._driver.cuModuleLoadData(binary))
 
-    def __getattr__(self, name: str) -> functools.partial:
+    def __getattr__(self, name: str) -> functools.partial[None]:
         with torch.cuda.device(self._device):
             function = _result(self._driver.cuModuleGetFunction(self._module, name.encode()))
         return functools.partial(self._launch, function)
 
-    def _launch(self, function: object, *arguments: object) -> None:
+    def _launch(self, function: object, *arguments: Any) -> None:
         addresses = map(ctypes.addressof, arguments)
         pointers = (ctypes.c_void_p * len(arguments))(*addresses)
         members = arguments[-1].value
@@ -121,7 +121,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
         raise Unavailable(f"no NVRTC ({reason}); torch for CUDA brings it on Linux") from error
 
 
-def _result(answer: tuple[Any, ...]) -> object:
+def _result(answer: tuple[Any, ...]) -> Any:
     """Return result of a call to CUDA, without its code."""
     code, *results = answer
     if code:

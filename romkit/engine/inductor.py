@@ -5,7 +5,7 @@ import logging
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -82,7 +82,8 @@ class Traced:
             graph = _without_repetition(recorded(flat, leaves))
             shapes = shapes_of(leaves)
             with _silent_fallbacks():
-                return compile_graph(graph, shapes, _options(leaves[0].device))
+                compiled = compile_graph(graph, shapes, _options(leaves[0].device))
+            return cast("Callable[..., Sequence[Tensor]]", compiled)
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -136,7 +137,7 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
     return run(False), False
 
 
-def _options(device: torch.device) -> dict[str, object]:
+def _options(device: torch.device) -> dict[str, Any]:
     """Return options of Inductor for a device."""
     if device.type != "cpu" or sys.platform != "linux":
         return {}

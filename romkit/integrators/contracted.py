@@ -29,9 +29,10 @@ def contracted(problem: Problem, dynamics: LatentDynamics, quadratic: Quadratic 
     """
     if dynamics.needs == "decoder":
         return precontracted(problem, quadratic)
+    P = problem.path.operator
     if isinstance(dynamics, PetrovGalerkin) and _is_plain(problem, quadratic):
-        maps = problem.path.operator.polynomial()
-        if maps is not None:
+        maps = None if P is None else P.polynomial()
+        if maps is not None and quadratic is not None:
             field = quadratic.of_polynomial(maps.monomials, maps.rows, maps.test)
             return _in_latents(problem, field)
     return problem
@@ -48,9 +49,12 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
         problem: of first order, at contexts that stay, with the identity as metric.
         quadratic: its field with the contexts bound, for states (..., r).
     """
-    if not _is_plain(problem, quadratic) or problem.metric is not euclidean:
+    P = problem.path.operator
+    if quadratic is None or P is None or not _is_plain(problem, quadratic):
         return problem
-    maps = problem.path.operator.polynomial()
+    if problem.metric is not euclidean:
+        return problem
+    maps = P.polynomial()
     if maps is None:
         return _in_hidden_units(problem, quadratic)
     # of many latents and a high degree the field itself costs less
@@ -69,7 +73,8 @@ def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
 
 def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
     """Problem in the units before the decoder's last layer, where these are fewer."""
-    layer = problem.path.operator.last_layer()
+    P = problem.path.operator
+    layer = None if P is None else P.last_layer()
     if layer is None or layer.factor.shape[-1] >= layer.factor.shape[-2]:
         return problem
     gram = layer.factor.mT @ layer.factor
@@ -87,6 +92,7 @@ def _in_latents(problem: Problem, field: "Polynomial | NormalEquations") -> Prob
     """Problem in the latents alone, whose field gives their rate."""
     # latents decode to themselves, so that any dynamics has the rate as it is
     P = problem.path.operator
+    assert P is not None  # at a context that stays
     latents = P.of_hidden(Unchanged(), P.latent_dim)
     return FirstOrder(Path.constant(latents), lambda t, z: field(z))
 

@@ -4,6 +4,7 @@ import abc
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Any, ClassVar
 
 import torch
 import xarray as xr
@@ -44,6 +45,8 @@ class Estimator(abc.ABC):
         >>> law.latent_dim, law.context_names
         (2, ('F',))
     """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     refine: bool = False
     """Whether `fit` refines the coefficients of an equation along the trajectories."""

@@ -177,6 +177,7 @@ def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output)
     truth = output.truth
     if truth is None:
         truth = Truth(None, None, 0.0, 0.0)
+    assert isinstance(terms, MonomialTerms)  # as those that are compiled
     # coefficients and steps may be the same for all runs, or all windows
     tensors = [
         output.states,

@@ -109,7 +109,7 @@ class NeuralODEModel(LearnedField):
             return tensor
 
         layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
-        numbers = {}
+        numbers: dict[str, Any] = {}
         for name in ("shift", "scale", "rate", *self.FACTS):
             numbers[name] = plain(getattr(self, name))
         return replace(self, layers=layers, **numbers)

@@ -14,6 +14,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor, least_norm
 from romkit.core.types import Array
 from romkit.data.controls import jump_all_the_time
+from romkit.integrators import LearnedField
 from romkit.laws.base import Estimator
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
@@ -189,7 +190,8 @@ class DMD(Estimator):
             fits.append(self._one(steps, d, m, linear, step))
         return equation(type(self).__name__, samples, basis, stacked(fits))
 
-    def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
+    def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor:
+        assert isinstance(law, Equation)
         return law.residual.square()  # of steps: rates by differences would be those of others
 
     def _one(self, steps: "Steps", d: int, m: int, linear: int, step: float) -> Fit:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from romkit.laws import LAWS, Estimator
 from romkit.learning.errors import Errors, VariableErrors
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
+from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.storage import load as load_model
 from romkit.verbs.storage import save as save_model
@@ -71,6 +73,7 @@ def attributes(folder: Path) -> dict[str, object]:
     if content["has_hidden_context"]:
         values["hidden"] = load_model(folder / HIDDEN)
     if content["is_interpolated"]:
+        assert isinstance(projection, Projection)
         values["interpolated"] = InterpolatedRuns.load(folder, projection)
     try:
         return values | _of_numbers(content)
@@ -81,7 +84,7 @@ def attributes(folder: Path) -> dict[str, object]:
 
 def _numbers(learned: Judged) -> dict[str, object]:
     """Attributes that are no files."""
-    content: dict[str, object] = {"romkit": VERSION, "settings": _settings(learned.settings)}
+    content: dict[str, Any] = {"romkit": VERSION, "settings": _settings(learned.settings)}
     for name in PLAIN:
         content[name] = getattr(learned, name)
     content["errors"] = _lists(learned.errors)
@@ -94,7 +97,7 @@ def _numbers(learned: Judged) -> dict[str, object]:
     return content
 
 
-def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
+def _of_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes from what `_numbers` made of them."""
     values = {name: content[name] for name in PLAIN}
     chosen = content["settings"]

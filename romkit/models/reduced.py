@@ -17,7 +17,14 @@ from romkit.core.errors import InputError
 from romkit.core.types import Field, TensorMap
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
-from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, PetrovGalerkin, Speed
+from romkit.integrators import (
+    DYNAMICS,
+    Galerkin,
+    LatentDynamics,
+    LatentField,
+    PetrovGalerkin,
+    Speed,
+)
 from romkit.integrators.contracted import contracted
 from romkit.models import record
 from romkit.models.extrapolation import with_extrapolation
@@ -62,7 +69,7 @@ class ReducedModel:
         projection: Projection,
         dynamics: LatentDynamics | None = None,
         system: System | None = None,
-        device: torch.device | None = None,
+        device: str | torch.device | None = None,
     ) -> "ReducedModel":
         """Return model of what a user gave to `romkit.follow`.
 
@@ -183,7 +190,9 @@ class AtContexts:
     @cached_property
     def field(self) -> Field:
         """ẇ = g(t, w) of dynamics with a latent field, in the form that costs least."""
-        return self.model.dynamics.field(self.contracted)
+        dynamics = self.model.dynamics
+        assert isinstance(dynamics, LatentField)
+        return dynamics.field(self.contracted)
 
     def _context_and_path(self) -> tuple[Tensor | TensorMap, Path]:
         model = self.model

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -256,7 +256,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
             got="no ffmpeg",
             fix="install it, or write a .gif",
         )
-    per_second = 1000 / animation._interval
+    per_second = 1000 / cast("Any", animation)._interval
     with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
         # writers choose the format by the ending
         named = Path(folder) / path.name

@@ -3,6 +3,7 @@ scales and shifts).
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,17 @@ from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
-from romkit.projections.networks import FilmHead, JointMaps, Networks, linears, relu, silu, steps
+from romkit.projections.maps import EncoderDecoder
+from romkit.projections.networks import (
+    Curves,
+    FilmHead,
+    JointMaps,
+    Networks,
+    linears,
+    relu,
+    silu,
+    steps,
+)
 
 
 @validated
@@ -52,7 +63,7 @@ class AE(Projection):
         self.encoder = linears(encoder, generator)
         self.decoder = linears(decoder, generator)
 
-    def at(self, c: Tensor) -> Networks:
+    def at(self, c: Tensor) -> EncoderDecoder:
         return Networks(steps(self.encoder, relu), steps(self.decoder, relu))
 
 
@@ -77,7 +88,7 @@ class ContextAE(AE):
         super()._make_layers([inputs + p, *units], decoder, p, generator)
 
     def at(self, c: Tensor) -> JointMaps:
-        return JointMaps(super().at(c), c, self.frame.size)
+        return JointMaps(cast("Curves", super().at(c)), c, self.frame.size)
 
 
 class FilmAE(AE):

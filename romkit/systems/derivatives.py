@@ -95,13 +95,13 @@ class _Foreign(torch.autograd.Function):
             ) from error
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.function, *tensors = inputs
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
 
     @staticmethod
-    def jvp(ctx, _, dt: Tensor | None, *tangents: Tensor | None) -> Tensor:
+    def jvp(ctx: Any, _: object, dt: Tensor | None, *tangents: Tensor | None) -> Tensor:
         t, *arguments = ctx.saved_tensors
         lengths, sizes = [], []
         for x, tangent in zip(arguments, tangents, strict=True):
@@ -114,7 +114,7 @@ class _Foreign(torch.autograd.Function):
         return _central_difference(ctx.function, t, arguments, tangents, h)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         t, *arguments = ctx.saved_tensors
         products: list[Tensor | None] = [None] * len(arguments)
         for k, is_needed in enumerate(ctx.needs_input_grad[2:]):

@@ -79,7 +79,7 @@ class Residual(Objective):
     `Reconstruction`, is.
     """
 
-    def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
+    def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
         maps = self.projection.at(c)
         scale = self.component_weights.sqrt()
         weight = self.terms[0].velocity_weight ** 0.5

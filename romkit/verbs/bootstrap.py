@@ -178,6 +178,7 @@ def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
 
 def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
     """Return the trajectories of these numbers."""
+    assert samples.times is not None  # of whole trajectories
     T = len(samples.times)
     rows = (draw.unsqueeze(-1) * T + torch.arange(T)).flatten()
     arrays = {name: getattr(samples, name)[..., rows, :] for name in SAMPLED}

@@ -473,4 +473,4 @@ class _Program(torch.nn.Module):
         return self.function(*arguments)
 
 
-WRITERS = {"c": _write_c, "fmu": _write_fmu, "pt2": _write_programs}
+WRITERS: dict[str, Callable[..., None]] = {"c": _write_c, "fmu": _write_fmu, "pt2": _write_programs}

@@ -83,8 +83,8 @@ def follow(
     if system is not None:
         check_match(system, projection)
     solver = to_tolerance(solver, rtol)
-    model = ReducedModel.of(projection, dynamics, system, device)
-    model = model.at(runs.contexts, runs.control)
+    reduced = ReducedModel.of(projection, dynamics, system, device)
+    model = reduced.at(runs.contexts, runs.control)
     parts = runs.start(model.problem.order, complete=contexts is None)
     start = model.start(runs.times[0], parts)
     chunks = runs.data["state"].transpose(*DIMS).chunks

@@ -1,5 +1,7 @@
 """Rollouts: the truth and the reduced model from the same initial states, and their errors."""
 
+from typing import Any, cast
+
 import numpy as np
 import torch
 import xarray as xr
@@ -7,6 +9,7 @@ import xarray as xr
 from romkit.core import runtime
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import DIMS, Contexts
 from romkit.data.conversions import parameters_in_units
 from romkit.data.schema import variable_of
@@ -89,7 +92,7 @@ def rollout(
         >>> round(float(run.nrmse.max()), 2), float(run.valid_time), int(run.status)
         (0.02, 0.2, 0)
     """
-    simulation = {
+    simulation: dict[str, Any] = {
         "duration": duration,
         "initial_state": initial_state,
         "initial_velocity": initial_velocity,
@@ -154,7 +157,7 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     square = ((P(image) - image) ** 2).sum(-1)
     largest_square = np.nan_to_num(square).max()
     scale = per_unit(reduced["state_std"].values.astype(np.float64), truth)
-    error, _ = nrmse_of_known(x, image, scale)
+    error, _ = nrmse_of_known(x, cast("Array", image), scale)
     # in one pass, where the truth is in chunks
     nrmse_projected, idempotency_square = runtime.computed(
         "projection of the truth", error, largest_square

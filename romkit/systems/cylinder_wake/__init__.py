@@ -63,15 +63,15 @@ class LinearMap(torch.autograd.Function):
         return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.function, ctx.transposed = inputs[1:]
 
     @staticmethod
-    def jvp(ctx, tangent: Tensor, *_: object) -> Tensor:
+    def jvp(ctx: Any, tangent: Tensor, *_: object) -> Tensor:
         return LinearMap.apply(tangent, ctx.function, ctx.transposed)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return LinearMap.apply(gradient, ctx.transposed, ctx.function), None, None
 
     @staticmethod

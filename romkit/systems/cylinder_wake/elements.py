@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ RADIUS = 0.05
 MEAN_INFLOW = 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
-Matrix = sparse.csr_array
+Matrix: TypeAlias = sparse.csr_array
 
 T = TypeVar("T", Array, Tensor)
 
@@ -229,12 +229,14 @@ def _boundaries(velocity: object) -> tuple[Array, ...]:
     return tuple(components)
 
 
-def _at_points(basis: object) -> tuple[Matrix, Matrix]:
+def _at_points(basis: Any) -> tuple[Matrix, Matrix]:
     """Return the matrices `sampled` and `tested` of a basis of vectors."""
     cells, points = basis.dx.shape
     numbers = np.arange(cells * points)  # of the quadrature points, cell by cell
     rows, columns = [], []
-    values = [[] for _ in range(6)]  # u, v, uₓ, u_y, vₓ, v_y of every shape function
+    values: list[list[Array]] = [
+        [] for _ in range(6)
+    ]  # u, v, uₓ, u_y, vₓ, v_y of every shape function
     for k in range(basis.Nbfun):
         shape = basis.basis[k][0]
         value = np.broadcast_to(np.asarray(shape), (2, cells, points))
