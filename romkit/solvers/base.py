@@ -5,8 +5,8 @@ member.
 import abc
 import enum
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -67,6 +67,17 @@ class Solution(NamedTuple):
     cost: dict[str, object]
 
 
+class WithBounds(Protocol):
+    """A solver whose steps may have bounds, and end at jumps."""
+
+    @property
+    def max_step(self) -> float | None: ...
+    @property
+    def forced_step(self) -> float | None: ...
+    @property
+    def jump_times(self) -> Sequence[float]: ...
+
+
 class Solver(abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
@@ -90,7 +101,12 @@ class Solver(abc.ABC):
         tensor([1.0000, 0.5000, 0.2500])
     """
 
-    divergence_threshold: float = 1e6
+    if TYPE_CHECKING:  # a field or a property of a solver
+
+        @property
+        def divergence_threshold(self) -> float: ...
+    else:
+        divergence_threshold: float = 1e6
 
     @validated
     def __call__(
@@ -180,7 +196,7 @@ def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
     return any(looks)
 
 
-def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[float, Tensor]:
+def forcing(solver: WithBounds, field: Field, y0: Tensor, times: Tensor) -> tuple[float, Tensor]:
     """Return the longest step that a solver may take, and the times (J,) at which steps have to
     end.
 

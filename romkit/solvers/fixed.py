@@ -4,7 +4,7 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -25,7 +25,8 @@ to every other.
 """
 
 
-class Grid(NamedTuple):
+@dataclass(frozen=True)
+class Grid:
     """Step length h (K,), float64, and number of steps (K,), int64, between successive output
     times, on the CPU.
     """
@@ -62,8 +63,17 @@ Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 """(t, y, h, number) -> y after this number of steps of length h from time t on."""
 
 
+class Stepped(Protocol):
+    """A solver of steps of one length."""
+
+    @property
+    def dt(self) -> float: ...
+    @property
+    def divergence_threshold(self) -> float: ...
+
+
 def march(
-    solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0
+    solver: Stepped, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0
 ) -> Tensor:
     """Return states (T, ..., d) of a solver with a `dt`, from one output time to the next; lost
     members go on from `rest`.

@@ -36,7 +36,7 @@ def differentiable(function: Function) -> Function:
 
     def rate(t: Tensor, *arguments: Tensor) -> Tensor:
         try:
-            value = function(t, *arguments)
+            value: Tensor | Array = function(t, *arguments)
         except FAILURES:
             # called with plain numbers there, where an error of its own comes up again
             return _Foreign.apply(function, t, *arguments)
@@ -77,9 +77,9 @@ class _Foreign(torch.autograd.Function):
 
     @staticmethod
     def forward(function: Function, t: Tensor, *arguments: Tensor) -> Tensor:
-        arguments = [argument.detach() for argument in arguments]
+        plain = [argument.detach() for argument in arguments]
         try:
-            rate = torch.as_tensor(function(t, *arguments))
+            rate = torch.as_tensor(function(t, *plain))
             _check_real(function, rate, arguments[0])
             return rate.to(arguments[0])
         except InputError:
@@ -124,7 +124,7 @@ class _Foreign(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info, dims: tuple[Any, ...], function: Function, *tensors: Tensor
+        info: Any, dims: tuple[Any, ...], function: Function, *tensors: Tensor
     ) -> tuple[Tensor, int]:
         _, *axes = dims
         if axes[0] is None:
@@ -151,9 +151,7 @@ def _central_difference(
     """Return derivative of a function along directions, of which None is zero."""
     ahead, behind = [], []
     for x, direction in zip(arguments, directions, strict=True):
-        step = 0.0
-        if direction is not None:
-            step = h * direction
+        step = torch.zeros_like(x) if direction is None else h * direction
         ahead.append(x + step)
         behind.append(x - step)
     rate_ahead = _Foreign.apply(function, t, *ahead)

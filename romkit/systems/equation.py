@@ -82,7 +82,6 @@ class EvolutionEquation(Display):
     order: ClassVar[int] = 1
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
-    weight: Weight = None
     basis: Basis | None = None
     symmetry: Shifts | None = None
     time_units: ClassVar[str] = "1"
@@ -100,7 +99,10 @@ class EvolutionEquation(Display):
         def state_names(self) -> Sequence[str]: ...
         @property
         def only_solver(self) -> str | None: ...
+        @property
+        def weight(self) -> Weight: ...
     else:
+        weight: Weight = None
         state_names: Sequence[str]
         only_solver: str | None = None
 

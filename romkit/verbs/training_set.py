@@ -78,6 +78,7 @@ class TrainingSet:
         basis = _basis(basis, full, system)
         front = wave if basis is None else basis
         coordinates = _projected(full, front)
+        assert coordinates is not None  # of data there are
         return cls(
             full,
             coordinates,
@@ -144,6 +145,7 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     if system is not None:
         return _symmetric(symmetry, data, system).wave(data, frame)
     if symmetry != "shift":
+        assert isinstance(symmetry, Shifts)  # as words are checked
         return symmetry.wave(data, frame)
     if frame.fields.is_plain:
         raise InputError(
@@ -176,6 +178,7 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     # waves that stand still have no rate to compare with
     size = 0.1 * sample.state.std()
     beside = sample.state + size * noise
+    assert isinstance(shifts, Shifts)
     error = system.commutator(shifts, beside, sample.context)
     if error > COMMUTES:
         raise InputError(

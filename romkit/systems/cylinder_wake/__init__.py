@@ -56,10 +56,8 @@ class LinearMap(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, function: Map, transposed: Map) -> Tensor:
-        rows = x.detach().reshape(-1, x.shape[-1])
-        rows = rows.to("cpu", torch.float64).numpy()
-        image = np.ascontiguousarray(function(rows))
-        image = torch.from_numpy(image).to(x)
+        rows = x.detach().reshape(-1, x.shape[-1]).to("cpu", torch.float64).numpy()
+        image = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
         return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
@@ -76,7 +74,7 @@ class LinearMap(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info, in_dims: tuple[Any, ...], x: Tensor, function: Map, transposed: Map
+        info: Any, in_dims: tuple[Any, ...], x: Tensor, function: Map, transposed: Map
     ) -> tuple[Tensor, int]:
         return LinearMap.apply(x.movedim(in_dims[0], 0), function, transposed), 0
 

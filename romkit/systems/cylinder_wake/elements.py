@@ -69,7 +69,7 @@ class Discretisation:
 
     def convection(self, a: Array, b: Array) -> Array:
         """∫ (a · ∇) b · test (n, ...) of velocities a and b (n, ...)."""
-        changes = convected(self._at_points(a), self._at_points(b))
+        changes = convected(list(self._at_points(a)), list(self._at_points(b)))
         return self.tested @ np.concatenate(changes)
 
     def convection_of_pairs(self, columns: Array, functionals: Array) -> Array:
@@ -204,7 +204,7 @@ def discretisation(mesh: str) -> Discretisation:
     )
 
 
-def _boundaries(velocity: object) -> tuple[Array, ...]:
+def _boundaries(velocity: Any) -> tuple[Array, ...]:
     """Return velocity components on the channel's walls, on the cylinder, and at the inlet; the
     outlet is free of stress.
     """
