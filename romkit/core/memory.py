@@ -1,0 +1,55 @@
+"""Memory that a process may still take."""
+
+import contextlib
+import math
+import sys
+from pathlib import Path
+
+KILO = 1024
+"""Bytes in a kB of /proc."""
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Limits of a container."""
+
+
+def available() -> float:
+    """Return the bytes that this process may still take: the least of what the machine has left, the
+    container's limit, and that of the address space (`ulimit -v`); infinite where nobody says.
+    """
+    return min(_of_machine(), _of_container(), _of_addresses())
+
+
+def _of_machine() -> float:
+    kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable", math.inf)
+    return KILO * kilobytes
+
+
+def _of_container() -> float:
+    limit, used = math.inf, 0.0
+    with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+        limit = float((CGROUP / "memory.max").read_text())
+        used = float((CGROUP / "memory.current").read_text())
+    return limit - used
+
+
+def _of_addresses() -> float:
+    if sys.platform == "win32":
+        return math.inf
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    return limit - KILO * _numbers(Path("/proc/self/status")).get("VmSize", 0.0)
+
+
+def _numbers(file: Path) -> dict[str, float]:
+    """Numbers by name of a file of /proc; none where there is no such file."""
+    numbers = {}
+    with contextlib.suppress(OSError):
+        for line in file.read_text().splitlines():
+            name, _, text = line.partition(":")
+            words = text.split()
+            if words and words[0].isdigit():
+                numbers[name] = float(words[0])
+    return numbers
