@@ -10,6 +10,8 @@ from types import GenericAlias, ModuleType
 
 from torch import nn
 
+from romkit.integrators.base import Default
+
 if typing.TYPE_CHECKING:  # tests ask for the names, and need no Sphinx
     from sphinx.application import Sphinx
 
@@ -243,6 +245,8 @@ def inherited(
     app: "Sphinx", what: str, name: str, value: object, skip: bool, options: object
 ) -> bool | None:
     """Skip members that a class inherits from torch or Python; leave the decision on all others to autodoc."""
+    if isinstance(value, Default):  # of instances alone: no attribute of the class
+        return True
     own = (getattr(value, "__module__", None) or "").startswith("romkit")
     return True if name in FOREIGN and not name.startswith("_") and not own else None
 

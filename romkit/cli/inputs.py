@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import romkit
 from romkit.core import checks
@@ -197,6 +197,14 @@ def read_with_parameters(
             return data, None
     data, parameters = read_runs(without_systems(sources))
     return data, parameters or None
+
+
+@overload
+def load(kind: Literal["projection"], path: str) -> "romkit.projections.Projection": ...
+
+
+@overload
+def load(kind: Literal["law"], path: str) -> "romkit.integrators.LearnedField": ...
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":

@@ -237,10 +237,10 @@ class RunsRegressor(RegressorMixin, BaseEstimator):
         runs = np.stack(forecasts)  # (R, T, n)
         return runs.reshape(len(X), -1) if self._flat else runs
 
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    def score(self, X: Array, y: Array) -> float:
         """Return minus the mean error of forecasts [deviations of the training runs]."""
         n = len(self._deviations)
         runs = self.predict(X).reshape(len(X), -1, n)
         truth = np.asarray(y, dtype=float).reshape(runs.shape)
         errors = forecast_error(runs, truth, self._deviations)
-        return -float(np.average(errors, weights=sample_weight))
+        return -float(np.mean(errors))
