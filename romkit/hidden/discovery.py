@@ -12,6 +12,7 @@ from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.gauge import gauged
 from romkit.hidden.joint import Expanded, Plan, fitted, polished
+from romkit.hidden.labels import Polynomial
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import (
     Groups,
@@ -25,7 +26,7 @@ from romkit.hidden.search import (
     structures,
     trial,
 )
-from romkit.hidden.starts import OwnLaws
+from romkit.hidden.starts import OwnLaws, along_points
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import NEAR, NOISY, ROUGH
@@ -33,9 +34,12 @@ from romkit.laws.shooting import NEAR, NOISY, ROUGH
 LEVEL, WIDTH = 0.9, 1.6449
 """Level at which factors are told, and the deviations of a normal law that have it."""
 
-
 SURE = 0.99
 """Level of the test whether runs of a group share a parameter."""
+
+CURVE = 0.3
+"""Error of contexts that a curve tells, in their deviations, up to which they lie on it: it leaves a
+tenth of their variance. Of contexts that are not on a curve, left-out ones err by 1 or more."""
 
 LARGEST = 2.0234
 """Quantile of the Tracy-Widom law of order one, at level 0.99."""
@@ -115,12 +119,14 @@ class _Evidence:
 
     def __init__(self, groups: Groups):
         self._groups = groups
+        self._laws: dict[int, OwnLaws] = {}
         self._fits: dict[Structure, _Fit] = {}
         self._checks: dict[Structure, Check] = {}
 
-    @functools.cache  # noqa: B019, lives as long as the search
     def _own(self, degree: int) -> OwnLaws:
-        return laws_of(degree, self._groups)
+        if degree not in self._laws:
+            self._laws[degree] = laws_of(degree, self._groups)
+        return self._laws[degree]
 
     def fit(self, structure: Structure) -> _Fit:
         """Return the fit of all groups."""
@@ -141,11 +147,19 @@ class _Evidence:
         return self._checks[structure]
 
     def is_real(self, chosen: Trial) -> bool:
-        """Tell whether the last hidden parameter belongs to the groups."""
+        """Tell whether the last hidden parameter belongs to the groups, and is no function of others."""
+        if chosen.structure.hidden > 1 and self._is_curve(chosen.structure):
+            return False
         above = self.is_above_noise(chosen.structure)
         if above is None:
             return self.check(chosen).shared >= chosen.structure.hidden
         return above
+
+    def _is_curve(self, structure: Structure) -> bool:
+        """Tell whether contexts of several parameters lie on a curve, along which there is one."""
+        family = self.fit(structure).posterior.family
+        points = self._own(structure.degree).points(family)
+        return bool(Polynomial.of(along_points(points), family.hidden).error.max() < CURVE)
 
     def is_above_noise(self, structure: Structure) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
@@ -177,18 +191,15 @@ class _Evidence:
 
     def one_more(self, chosen: Trial) -> Trial | None:
         """Return the trial with another hidden parameter, if there is one beyond doubt."""
-        degree, hidden, bend = (
-            chosen.structure.degree,
-            chosen.structure.hidden,
-            chosen.structure.bend,
-        )
-        wanted = Structure(degree, hidden + 1, max(1, bend))
+        structure = chosen.structure
+        hidden, bend = structure.hidden + 1, max(1, structure.bend)
+        wanted = replace(structure, hidden=hidden, bend=bend)
         known = self._groups.known.shape[1]
-        if wanted not in structures(degree, len(self._groups), known):
+        if wanted not in structures(structure.degree, len(self._groups), known):
             return None
         if not self.is_above_noise(wanted):
             return None
-        more = trial(wanted, self._own(degree), self._groups)
+        more = trial(wanted, self._own(structure.degree), self._groups)
         return more if more.error < chosen.error else None
 
 

@@ -22,16 +22,17 @@ from romkit.laws.shooting import (
     GROWTH,
     NEAR,
     NOISY,
+    POLISHED,
     REFINED,
     RESOLUTION,
     ROUGH,
     ROUNDING,
     SETTLED,
     SHORTEST,
-    TRIALS,
     Elimination,
     Hold,
     Shots,
+    is_coarse,
     lengths,
     noise,
     shots,
@@ -44,8 +45,9 @@ LONGEST = 64.0
 FOLLOWED = 0.01
 """Mean square distance from windows [largest latent] up to which longer ones can be followed."""
 
-CLOSE = 1e-3
-"""Relative gain of a step after which the last fit ends."""
+STEPS, CLOSE = 40, 1e-3
+"""Most steps of a fit, and the relative gain of a step after which the last one ends. Laws that are
+left earlier in short windows, after twelve say, are lost in longer ones (cubic laws of the wake)."""
 
 HELD = 1e-9
 """Weight of changes of coefficients and of contexts, relative to the mean square residual, so that
@@ -215,32 +217,49 @@ def fitted(
         law: whether its coefficients are fitted.
         contexts: whether hidden parameters are.
     """
-    loose = noise(runs) > NOISY
+    coarse = is_coarse(runs)
+    loose = noise(runs) > NOISY and not coarse
     stage = Stage(family, 1)
-    for duration, length in lengths(runs, plan.shortest):
-        if duration > max(plan.longest, plan.shortest):
+    # where samples are far apart all windows are long, and only the path to them tells minima apart
+    shortest = min(plan.shortest, SHORTEST) if coarse else plan.shortest
+    for duration, length in lengths(runs, shortest):
+        if duration > max(plan.longest, shortest):
             break
         is_short = duration < ROUGH
-        resolution = RESOLUTION if is_short else FINE
         # in short windows free starts would explain what the law has to
-        problem = windows_of(family, motion, runs, length, resolution, loose and not is_short)
-        end = levenberg_marquardt(
-            Expanded.of(Fit(problem, law, contexts), family),
-            trials=TRIALS,
-            absolute=EXACT,
-            relative=SETTLED,
-            shrinkage=0.2,
-            largest=10.0,
-        )
-        stage = Stage(end.family, length)
+        free = loose and not is_short
+        for resolution in _resolutions(duration, length, coarse):
+            problem = windows_of(family, motion, runs, length, resolution, free)
+            end = levenberg_marquardt(
+                Expanded.of(Fit(problem, law, contexts), family),
+                trials=STEPS,
+                absolute=EXACT,
+                relative=CLOSE if coarse else SETTLED,
+                shrinkage=0.2,
+                largest=10.0,
+            )
+            family = end.family
         if float(end.cost) > FOLLOWED and duration > ROUGH:
-            break
-        family = end.family
+            return Stage(family, length)
+        stage = Stage(family, length)
     return stage
 
 
+def _resolutions(duration: float, length: int, coarse: bool) -> list[float]:
+    """Return steps of RK4 in a time scale, of the fits to windows of a duration.
+
+    Between samples that are far apart a motion may be much faster than its time scale says: single
+    intervals are fitted by shorter and shorter steps, and all that follows by the shortest.
+    """
+    if coarse and length == 1:
+        return [RESOLUTION * GROWTH**k for k in range(2 + REFINED)]
+    if coarse:
+        return [POLISHED]
+    return [RESOLUTION if duration < ROUGH else FINE]
+
+
 def polished(
-    stage: Stage, motion: Motion, runs: Runs, *, law: bool = True, trials: int = TRIALS
+    stage: Stage, motion: Motion, runs: Runs, *, law: bool = True, trials: int = STEPS
 ) -> Expanded:
     """Fit to windows of the same length from starts of their own, with steps whose own error is
     negligible.

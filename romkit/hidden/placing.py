@@ -11,7 +11,7 @@ from romkit.hidden.joint import Expanded, Plan, fitted, polished, windows_of
 from romkit.laws import courses
 from romkit.laws.courses import Course, Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import FINE, POLISHED, SHORTEST, Shots, lengths
+from romkit.laws.shooting import FINE, POLISHED, SHORTEST, Shots, is_coarse, lengths
 
 
 class LastWindow(NamedTuple):
@@ -120,10 +120,11 @@ def _nearest(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Tenso
     mean = family.hidden.mean(0, keepdim=True)
     candidates = torch.cat([mean, family.hidden])
     _, length = lengths(runs, 2 * SHORTEST)[0]
+    resolution = POLISHED if is_coarse(runs) else FINE
     costs = []
     for hidden in candidates:
         law = family.at(known, hidden.unsqueeze(0))
-        problem = windows_of(law, motion, runs, length, FINE, False)
+        problem = windows_of(law, motion, runs, length, resolution, False)
         weights = law.weights.transpose(0, 1)
         costs.append(float(problem.cost(weights)))
     best = min(range(len(candidates)), key=costs.__getitem__)

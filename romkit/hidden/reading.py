@@ -172,8 +172,11 @@ def grouped(
     of_known = torch.from_numpy(values)
     frame = Frame(modes, scale, of_known.amin(0), of_known.amax(0))
     runs = scale.runs(latents, times, of_runs)
-    units, beyond = _in_errors(states, latents, modes, scale, of_runs)
-    return Groups(runs, frame.known(of_known), units, beyond), frame, names
+    # latents of one basis have one unit
+    units = torch.ones_like(scale.largest)
+    if modes is not None:
+        units = scale.largest / scale.largest.max()
+    return Groups(runs, frame.known(of_known), units), frame, names
 
 
 def _basis(states: Tensor, rank: int) -> Basis:
@@ -181,22 +184,6 @@ def _basis(states: Tensor, rank: int) -> Basis:
     snapshots = states.flatten(0, 1)
     complete = snapshots.isfinite().all(-1)
     return basis(snapshots[complete], rank)
-
-
-def _in_errors(
-    states: Tensor, latents: Tensor, modes: Basis | None, scale: Scale, group: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return units (m,) of latents in errors, and the mean square (G,) that latents leave out, in
-    those of the leading one.
-    """
-    number = int(group.max()) + 1
-    if modes is None:
-        return torch.ones_like(scale.largest), torch.zeros(number, dtype=torch.float64)
-    unit = scale.largest.max()
-    beyond = (states - modes.decode(latents)).square().sum(-1) / latents.shape[-1]  # (C, T)
-    of_runs = beyond.nanmean(1) / unit**2
-    sums = torch.zeros(number, dtype=torch.float64).index_add(0, group, of_runs)
-    return scale.largest / unit, sums / torch.bincount(group)
 
 
 def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Array:

@@ -13,7 +13,7 @@ from romkit.hidden.joint import Plan, fitted
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
-from romkit.laws.shooting import ROUGH, noise
+from romkit.laws.shooting import ROUGH, is_coarse, noise
 from romkit.numerics import LOST
 
 FOLDS, FEW = 3, 10
@@ -74,19 +74,18 @@ class Groups:
     Attributes:
         runs: (n, T, m).
         known: (G, p), in [-1, 1].
-        units: (m,) size of a unit of each latent in errors.
-        beyond: (G,) mean square of what latents cannot describe, in errors.
+        units: (m,) size of a unit of each latent in errors; what latents cannot describe is the same
+            for all laws.
     """
 
     runs: Runs
     known: Tensor
     units: Tensor
-    beyond: Tensor
 
     @functools.cached_property
     def noise(self) -> float:
         """Deviation of noise in the latents; 0 where it cannot be told from motion."""
-        return noise(self.runs)
+        return 0.0 if is_coarse(self.runs) else noise(self.runs)
 
     def __len__(self) -> int:
         return len(self.known)
@@ -160,7 +159,7 @@ def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
     runs = groups.only(torch.tensor([group]))
     at = placed(family, own.motion, first_part(runs), groups.known[group : group + 1])
     errors = groups.units * forecast_errors(at, runs)
-    squares = errors.square().mean(-1) + groups.beyond[group]  # (n, T')
+    squares = errors.square().mean(-1)  # (n, T')
     squares = squares.nan_to_num(LOST**2).clamp(max=LOST**2)
     seen = second_part(runs).observed
     error = squares[seen].mean().sqrt() if seen.any() else torch.tensor(LOST)
@@ -251,6 +250,10 @@ def searched(groups: Groups) -> list[Trial]:
     chosen = simplest(trials)
     if chosen.error <= EXACT * (1 + LIKE):
         return trials
+    if chosen.error > FAR * max(EXACT, groups.noise):
+        # one parameter more may be no better, and two more all that is missing
+        trials += _with_more(chosen, scouted, groups, trials)
+        chosen = simplest(sorted(trials, key=_complexity))
     # degrees that more hidden parameters made alike may differ with this number of them
     for degree in near:
         if degree not in promising:
@@ -300,6 +303,16 @@ def _with_hidden(hidden: int, degree: Scouted, groups: Groups) -> list[Trial]:
     return [trial(structure, degree.own, groups) for structure in left]
 
 
+def _with_more(
+    chosen: Trial, scouted: Sequence[Scouted], groups: Groups, tried: Sequence[Trial]
+) -> list[Trial]:
+    """Try more hidden parameters than a trial has, in a law of its degree."""
+    done = [trial.structure for trial in tried]
+    degree = next(d for d in scouted if d.scout.structure.degree == chosen.structure.degree)
+    more = [s for s in degree.structures if s.hidden > chosen.structure.hidden and s.bend == 1]
+    return [trial(structure, degree.own, groups) for structure in more if structure not in done]
+
+
 def _complexity(trial: Trial) -> tuple[int, int, int]:
     """Key of the order of trials from the simplest on."""
     return trial.structure.hidden, trial.structure.degree, trial.structure.bend
@@ -307,9 +320,8 @@ def _complexity(trial: Trial) -> tuple[int, int, int]:
 
 def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
     """Trials of the other structures of a degree, with more hidden parameters as long as these
-    are better than fewer, or errors are larger than noise and rounding explain.
+    are better than fewer.
     """
-    explained = FAR * max(EXACT, groups.noise)
     degree = tried[0].structure.degree
     known = groups.known.shape[1]
     known_structures = [t.structure for t in tried]
@@ -321,8 +333,7 @@ def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
         fewer = [t for t in together if t.structure.hidden < min(SCOUT, structure.hidden)]
         more = [t for t in together if t.structure.hidden >= min(SCOUT, structure.hidden)]
         fewest = min(fewer, key=lambda t: t.error)
-        best = min(more, key=lambda t: t.error)
-        is_alike = best.error <= explained and _as_good(fewest, best)
+        is_alike = _as_good(fewest, min(more, key=lambda t: t.error))
         if structure.hidden < SCOUT or not is_alike:
             found.append(trial(structure, own, groups))
     return found

@@ -89,7 +89,7 @@ class OwnLaws:
         weights = family.weights.flatten(1)  # (G, K m)
         known = family.known
         terms = ContextTerms(known.shape[1], 1, bend)
-        points = (weights - weights.mean(0)) @ self._root
+        points = self.points(family)
         U, _, _ = torch.linalg.svd(points, full_matrices=False)
         best: tuple[float, Tensor, Tensor] | None = None
         for places in (U[:, :1], along_points(points)):
@@ -102,6 +102,11 @@ class OwnLaws:
         assert best is not None  # one of both places
         _, theta, hidden = best
         return self._family(terms, theta, known, hidden)
+
+    def points(self, family: Family) -> Tensor:
+        """Return coefficients (G, K m) of groups, in the metric of the information about them."""
+        weights = family.weights.flatten(1)
+        return (weights - weights.mean(0)) @ self._root
 
     def _family(self, terms: ContextTerms, theta: Tensor, known: Tensor, hidden: Tensor) -> Family:
         """Family of coefficients (q, K m) of the terms."""

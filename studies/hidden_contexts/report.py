@@ -65,6 +65,8 @@ def page(results: dict[str, dict]) -> str:
         parts += ["## Intervals of 90 %, Lotka-Volterra, placed by ten samples\n", table(rows)]
     if "Wake without Re" in results:
         parts += ["## Wake without Re\n", _wake(results["Wake without Re"])]
+    if "Lorenz96 without F" in results:
+        parts += ["## Lorenz96 without F\n", _lorenz96(results["Lorenz96 without F"])]
     parts.append(f"{next(iter(results.values()))['device']}.\n")
     return "\n".join(parts)
 
@@ -109,4 +111,13 @@ def _wake(found: dict) -> str:
         f"rank correlation with Re of one of them {found['rank_correlation']:.3f}. Strouhal numbers of "
         f"ten unseen flows, placed by 1.7 periods, are off by {np.median(off):.2f} % in the median, "
         f"{off.max():.2f} % at most. {found['seconds']:.0f} CPU seconds.\n"
+    )
+
+
+def _lorenz96(found: dict) -> str:
+    return (
+        f"{found['hidden']} parameters in four modes of eight waves; rank correlation with F of the "
+        f"first {found.get('rank_correlation', np.nan):.3f}. Second halves of seven waves between them, "
+        f"placed by the first, err by {found['error']:.2g} of the deviation of the state. "
+        f"{found['seconds']:.0f} CPU seconds.\n"
     )

@@ -206,6 +206,33 @@ def wake() -> dict[str, object]:
     return result
 
 
+def lorenz96(modes: int, groups: int) -> dict[str, object]:
+    """Waves of Lorenz96 without their forcing: order of hidden values, and errors of unseen waves that
+    are placed by the first half of a run, relative to the deviation of the state.
+    """
+    forcing = np.linspace(3.0, 3.14, 2 * groups - 1)
+    order = np.random.default_rng(96).permutation(groups)
+    system = romkit.systems.Lorenz96(transient=1000.0)
+    with contextlib.redirect_stdout(io.StringIO()):
+        data = system.dataset(F=forcing.tolist(), duration=12.0)
+    states = data["state"].values[:, ::10]
+    times = data["time"].values[::10]
+    train, test = states[::2][order], states[1::2]
+    began = time.process_time()
+    found = romkit.hidden_context(dataset(train[:, None], times), latent_dim=modes)
+    result = summary(found) | {"seconds": time.process_time() - began}
+    half = len(times) // 2
+    ahead = {"duration": float(times[-1] - times[half - 1]), "dt": float(times[1])}
+    placed = [found.place(dataset(run[None, None, :half], times[:half])) for run in test]
+    forecasts = [run.forecast(**ahead)["state"].values[1:] for run in placed]
+    differences = np.stack(forecasts) - test[:, half:]
+    result["error"] = float(np.sqrt(np.square(differences).mean()) / states.std())
+    if found.number:
+        hidden = found.values["value"].values[:, 0]
+        result["rank_correlation"] = float(abs(spearmanr(forcing[::2][order], hidden)[0]))
+    return result
+
+
 def frequency(x: Array, step: float) -> float:
     """Frequency of a signal (T,) by its upward crossings of zero; NaN of one that has none."""
     before = np.flatnonzero((x[:-1] < 0) & (x[1:] >= 0))
