@@ -9,7 +9,7 @@ import torch
 
 from romkit.laws import DMD, OperatorInference, SINDy, WeakSINDy
 from romkit.laws.noise import is_noisy, noise_level
-from romkit.laws.windows import (
+from romkit.laws.weak import (
     TestFunctions,
     linear_weights,
     smooth_weights,
