@@ -95,7 +95,7 @@ class Units:
         """One unit for each entry of `value`, a function of the arguments' entries; none where all
         gains are exact.
         """
-        middle, spread, reach = 0.0, 0.0, 0.0
+        middle = spread = reach = value.new_zeros(())
         exact = True
         for x, gain in arguments:
             middle_gain = gain.middle.unsqueeze(1)
@@ -114,7 +114,7 @@ class Units:
 
     def _rows_of(self, arguments: Sequence[Argument]) -> Tensor:
         """Return rows (k, N) of a function whose gains are exact."""
-        rows = 0
+        rows = torch.zeros((), dtype=torch.float64)
         for x, gain in arguments:
             wide = _wide(x.rows, self.columns)
             rows = rows + gain.low.unsqueeze(1) * wide
@@ -133,7 +133,7 @@ class Units:
 
     def _by_gradient(self, x: Signal) -> Tensor:
         """Reach (k,) of a signal by the norms of its gradient's rows."""
-        reach = 0.0
+        reach = x.reach.new_zeros(())
         middles = x.middle.split(self.sizes, 1)
         spreads = x.spread.split(self.sizes, 1)
         for radius, middle, spread in zip(self.radii, middles, spreads, strict=True):

@@ -1,7 +1,7 @@
 """`romkit learn`: from files of runs to a reduced model with bars, and a page about it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -55,7 +55,7 @@ def learn(
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     folder = results.target(out, "learned", "REPORT.md", force).parent
-    settings = {"latent_dim": latent_dim, "period": period}
+    settings: dict[str, Any] = {"latent_dim": latent_dim, "period": period}
     if kinds is not None:
         settings["kinds"] = options.names(kinds)
     settings |= {"held_out": held_out, "seconds": seconds, "seed": seed}

@@ -10,8 +10,7 @@ from romkit.cli import inputs, output, results
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from romkit.plotting.style import Figure
+    from matplotlib.figure import Figure
 
 MOVIES = (".gif", ".mp4")
 """Endings for which fields over a plane are animated."""

@@ -237,6 +237,8 @@ class LearnedField(LatentField, Display):
 
     needs = "nothing"
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # a subclass is a dataclass
+
     source: str
     samples: int
     report: Sequence[Mapping[str, Any]]

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 import xarray as xr
@@ -82,7 +83,7 @@ class ReducedModel:
             device = CPU
         check_dynamics(dynamics, projection)
         system = _looked_at(dynamics, system, projection.basis)
-        return cls(in_double(projection), dynamics, system, device)
+        return cls(in_double(projection), dynamics, system, torch.device(device))
 
     def at(self, contexts: Contexts, control: Control | None = None) -> "AtContexts":
         """Return the model at contexts of trajectories, and with inputs of a law that has some."""
@@ -209,11 +210,14 @@ class AtContexts:
             )
 
         def context(t: Tensor) -> Tensor:
+            assert self.contexts.path is not None  # of a context that moves
             c = self.contexts.path(t).to(model.device)
             # contiguous: derivatives along the path need numbers with memory of their own
             return c.expand(*self.lead, -1).contiguous()
 
-        return context, Path(model.solved, context, self.contexts.times)
+        times = self.contexts.times
+        assert times is not None  # as of a path
+        return context, Path(model.solved, context, times)
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -248,7 +252,7 @@ class AtContexts:
             state, *velocities = (x.to(model.device) for x in parts)
             if model.basis is not None:
                 state = model.basis.encode(state)
-                velocities = map(model.basis.encode_tangent, velocities)
+                velocities = [model.basis.encode_tangent(velocity) for velocity in velocities]
             parts = (state, *velocities)
             start = tuple(x.expand(*self.lead, -1) for x in parts)
             return model.dynamics.start(self.problem, t.to(model.device), start)
@@ -279,7 +283,7 @@ class AtContexts:
             solution = self.solve(start, times, solver=solver, engine=engine)
             # without chunks on the device, where the operator is; with them when they are computed
             if chunks is None:
-                decoded = [x.numpy(force=True) for x in self.decode(solution.states)]
+                decoded: list[Any] = [x.numpy(force=True) for x in self.decode(solution.states)]
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
@@ -332,7 +336,7 @@ def in_double(projection: Projection) -> Projection:
 
 def trained_dynamics(projection: Projection) -> LatentDynamics:
     """Latent dynamics of the rollouts in training, Galerkin if there were none; with its speed."""
-    report = projection.report
+    report: Any = projection.report
     if report.get("seeds"):
         report = report["seeds"][0]
     dynamics = _dynamics_of(report)

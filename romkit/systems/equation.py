@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -77,6 +77,8 @@ class EvolutionEquation(Display):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c: its names and units,
     field, simulation and datasets. `System` adds its image in a basis, and lists the attributes.
     """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # a subclass is a dataclass
 
     name: ClassVar[str]
     order: ClassVar[int] = 1

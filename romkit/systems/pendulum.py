@@ -51,7 +51,8 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> Angles:
         driving = torch.broadcast_tensors(q, v, a)
     by_angle = zip(*(derivative.unbind(-1) for derivative in driving), strict=True)
     angles = [Jet(*angle) for angle in by_angle]
-    coupled = _table(*angles, *lengths.unbind(-1))
+    q1, q2, q3, q4 = angles
+    coupled = _table(q1, q2, q3, q4, *lengths.unbind(-1))
     by_derivative = zip(*coupled, strict=True)
     quantities = []
     for of_driving, of_coupled in zip(driving, by_derivative, strict=True):
@@ -249,11 +250,10 @@ class Pendulum(MechanicalSystem):
             return q[:, :DRIVING], v[:, :DRIVING]
 
         def states(q: Array, v: Array) -> Array:
-            q = torch.from_numpy(q)
-            v = torch.from_numpy(v)
-            a = torch.zeros_like(v)
-            aligned = align(lengths, q)
-            angles, velocities, _ = couple(q, v, a, aligned)
+            angles, velocities = torch.from_numpy(q), torch.from_numpy(v)
+            rest = torch.zeros_like(velocities)
+            aligned = align(lengths, angles)
+            angles, velocities, _ = couple(angles, velocities, rest, aligned)
             return torch.cat([angles, velocities], dim=-1).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

@@ -88,7 +88,7 @@ class FlatParameters:
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
         """Put together what `matrices` cut."""
-        pieces = {}
+        pieces: dict[int, Tensor] = {}
         for members, alike in zip(self._alike.values(), matrices, strict=True):
             pieces |= zip(members, alike.unbind(1), strict=True)
         columns = [pieces[k].flatten(1) for k in range(len(self.sizes))]
@@ -203,7 +203,7 @@ class Batch(NamedTuple):
         state = torch.from_numpy(gaps).reshape(rows.state.shape)
         rows = rows._replace(state=state)
         kept = torch.from_numpy(present)
-        rows = rows._make(tensor[kept] for tensor in rows)
+        rows = type(rows)(*(tensor[kept] for tensor in rows))
         return cls.from_snapshots(rows, frame)
 
     @classmethod
@@ -256,7 +256,7 @@ def batches(
     last = n - min(batch_size, n)
     for start in range(0, last + 1, batch_size):
         batch = order[:, start : start + batch_size]
-        chosen = rows._make(tensor[batch] for tensor in rows)
+        chosen = type(rows)(*(tensor[batch] for tensor in rows))
         if noise is not None:
             chosen = _perturbed(chosen, noise, generators)
         yield chosen

@@ -82,7 +82,9 @@ class Residual(Objective):
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
         maps = self.projection.at(c)
         scale = self.component_weights.sqrt()
-        weight = self.terms[0].velocity_weight ** 0.5
+        term = self.terms[0]
+        assert isinstance(term, Reconstruction)
+        weight = term.velocity_weight**0.5
         z, dz = maps.encode_jvp(y, dy)
         image, velocity = maps.decode_jvp(z, dz)
         position_error = scale * (y - image)
@@ -114,7 +116,7 @@ def phase_fit(
     theta = flat.read()
     windows = _Windows(objective, data, plan, compiled)
     snapshots = _Snapshots(objective, rows)
-    reports = []
+    reports: list[dict[str, object]] = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
         generator = torch.Generator().manual_seed(seeds[k])
         theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
@@ -132,6 +134,9 @@ class _Windows:
 
     def __init__(self, objective: Objective, data: xr.Dataset, plan: PhaseFit, compiled: bool):
         like = objective.component_weights
+        assert plan.every is not None  # as plans are completed by now
+        assert plan.dynamics is not None
+        assert objective.system is not None
         self.data = EvenTrajectories.from_dataset(data, plan.every, like=like)
         self.count, self.samples = self.data.state.shape[:2]
         variance = self.data.state.var((0, 1), correction=0).sum()

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -86,7 +86,9 @@ def bootstrap(
     usable = unseen.sum(0) >= 2
     if usable.sum() < 2:
         return ensemble
-    return ensemble.calibrated(data.isel(trajectory=usable), members=unseen[:, usable])
+    return ensemble.calibrated(
+        data.isel(trajectory=usable), members=torch.from_numpy(unseen[:, usable])
+    )
 
 
 def _resampled_laws(
@@ -155,7 +157,9 @@ def _fitted(
         # each misses others where samples are missing, so that a stack of samples would miss all
         if not bool(samples.observed.all()):
             return stacked([_one_fitted(law, start, draw, seed) for draw in draws])
-        arrays = {name: torch.stack([getattr(draw, name) for draw in draws]) for name in SAMPLED}
+        arrays: dict[str, Any] = {
+            name: torch.stack([getattr(draw, name) for draw in draws]) for name in SAMPLED
+        }
         return _one_fitted(law, start, replace(samples, **arrays), seed)
 
 
