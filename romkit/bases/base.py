@@ -48,7 +48,7 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     if weight is None:
         return lambda u: u
     if sparse.issparse(weight):
-        matrix = weight.tocsr().astype(np.float64)
+        matrix = sparse.csr_array(weight).astype(np.float64)
         _check_mass_matrix(matrix, n)
         # SciPy multiplies on the CPU: columns of a GPU go there and back
         return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)
@@ -110,7 +110,7 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     weigher(weight, n)  # refuses what is no mass matrix
     # Without pivoting, and with rows and columns in one order, the factors are L D Lᵀ.
     factors = splinalg.splu(
-        weight.tocsc().astype(np.float64),
+        sparse.csc_array(weight).astype(np.float64),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},

@@ -210,6 +210,10 @@ class Returns(Equations):
         self.course = course
         self.step = DIFFERENCE
 
+    @abc.abstractmethod
+    def __call__(self, u: Array) -> Array:
+        """Return residuals (B, k) at u (B, k + 1)."""
+
     def linearised(self, u: Array) -> Linearisation:
         """Return residual and Jacobian at u, by one call for all differences."""
         residual, jacobian = _by_differences(self, u, self.step)

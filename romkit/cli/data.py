@@ -58,7 +58,12 @@ def _show(name: str) -> None:
     elif name in kinds:
         _show_text(name, describe.settings(kinds[name]))
     elif name in pretrained or Path(name).suffix == ".safetensors":
+        from romkit.hidden import HiddenContext
+
         model = romkit.load(name)
+        if isinstance(model, HiddenContext):
+            print(model)
+            return
         output.add(**values.model(model))
         print(describe.model(model))
     else:
@@ -161,7 +166,7 @@ def dataset(
     Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
     """  # noqa: D301
     full_model = inputs.system_named(system)
-    context = options.context_values(ctx, full_model.context_names)
+    context: dict[str, Any] = options.context_values(ctx, full_model.context_names)
     if context:
         context = options.complete_context(ctx, full_model)
     elif split is None:

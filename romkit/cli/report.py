@@ -27,8 +27,7 @@ from romkit.core.errors import FileError
 if TYPE_CHECKING:
     import xarray as xr
     from markdown_it.token import Token
-
-    from romkit.plotting.style import Figure
+    from matplotlib.figure import Figure
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 """Endings of files that a report may show."""
@@ -150,7 +149,12 @@ def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
     """Sections in Markdown, and the pictures that they show, by file name."""
     is_model = Path(source).suffix == ".safetensors"
     if is_model or source in romkit.projections.pretrained():
-        return _described_model(romkit.load(source))
+        from romkit.hidden import HiddenContext
+
+        model = romkit.load(source)
+        if isinstance(model, HiddenContext):
+            return [_printed("Hidden context", str(model))], {}
+        return _described_model(model)
     return _described_data(romkit.data.open_dataset(source))
 
 

@@ -88,9 +88,6 @@ class OwnData:
         return names or None
 
     def _show(self, learned: Learned) -> None:
-        if not isinstance(learned, Learned):
-            self.said.object = str(learned)
-            return
         lines = [learned.advice, "", f"| {HEADLINE} | |", "| --- | --- |"]
         for name, error in learned.mean_errors.items():
             lines.append(f"| {name} | {error:.3g} |")

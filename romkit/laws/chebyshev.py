@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 """Smallest term of a denominator, relative to its constant 1 before it is multiplied out."""
 
-Warped = TypeVar("Warped")
+Warped = TypeVar("Warped", bound=Any)
 """A variable, a tensor or a symbol."""
 
 

@@ -47,6 +47,9 @@ class ProjectionFamily(Protocol):
     `romkit.projections`).
     """
 
+    @property
+    def latent_dim(self) -> int: ...
+
     def __call__(self, context: xr.Dataset) -> Operator: ...
 
     def double(self) -> "ProjectionFamily": ...

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -245,7 +245,7 @@ def _monomial(names: Sequence[str], powers: Sequence[int]) -> str:
     return " ".join(factors) or CONSTANT
 
 
-def _libraries(library: object, m: int) -> tuple[Library, Library]:
+def _libraries(library: Any, m: int) -> tuple[Library, Library]:
     """Libraries of latents and of the context that hold all terms of one of pysindy."""
     import pysindy
 
@@ -278,11 +278,11 @@ def _pysindy_library(basis: Features, rates: int, features: int) -> object:
         n_features_in_ = len(basis.variables) + len(basis.context)
         n_output_features_ = features
 
-        @x_sequence_or_item
+        @x_sequence_or_item  # type: ignore[untyped-decorator]
         def fit(self, x: object, y: object = None) -> object:
             return self
 
-        @x_sequence_or_item
+        @x_sequence_or_item  # type: ignore[untyped-decorator]
         def transform(self, trajectories: Sequence[Array]) -> list[Array]:
             return [values(np.array(x, dtype=np.float64)) for x in trajectories]
 

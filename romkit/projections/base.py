@@ -92,8 +92,8 @@ class Projection(Display, nn.Module):
     """
 
     name: ClassVar[str]
-    idempotent: ClassVar[bool] = False
-    trained: ClassVar[bool] = True
+    idempotent: bool = False
+    trained: bool = True
     takes_gaps: ClassVar[bool] = False
     chosen_by_rollouts: ClassVar[bool] = False
     latent_dim: int

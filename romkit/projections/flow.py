@@ -3,10 +3,10 @@ are parts.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,8 @@ then turns to coordinates over which the manifold folds, before the networks hav
 anything."""
 
 
-class Shift(NamedTuple):
+@dataclass(frozen=True)
+class Shift:
     """x -> x + s(y), where y is the part of the state that stays."""
 
     network: Sequence[Step]
@@ -54,7 +55,8 @@ class Shift(NamedTuple):
         return tuple(map(torch.sub, x, run(self.network, y)))
 
 
-class ScaleAndShift(NamedTuple):
+@dataclass(frozen=True)
+class ScaleAndShift:
     """x -> x exp(tanh g(y)) + s(y): the factor stays between 1/e and e, so the inverse is as well
     conditioned.
     """
@@ -274,13 +276,13 @@ class Flow(Projection):
         ends = cycle([(latent_dim, beside), (beside, 2 * latent_dim)])
         self.couplings = nn.ModuleList()
         for layers, (inputs, outputs) in zip(units, ends, strict=False):
-            conditioner = Conditioner(inputs, layers, outputs, embedding[-1], generator)
+            conditioner = Conditioner(inputs, _sizes(layers), outputs, embedding[-1], generator)
             self.couplings.append(conditioner)
 
     def at(self, c: Tensor) -> Couplings:
         signal = self.embedding(c)
-        kinds = cycle((Shift, ScaleAndShift))
-        chain = []
+        kinds: Iterator[type[Shift] | type[ScaleAndShift]] = cycle((Shift, ScaleAndShift))
+        chain: list[Shift | ScaleAndShift] = []
         for kind, network in zip(kinds, self.couplings, strict=False):
             chain.append(kind(network(signal)))
         return Couplings(self.rotation, chain, self.frame.size, self.latent_dim)
@@ -302,6 +304,11 @@ class Flow(Projection):
         self.reflectors.data = reflectors.to(self.reflectors)
 
 
-def _plain(layers: Sequence[int]) -> int | list[int]:
+def _plain(layers: int | Sequence[int]) -> int | list[int]:
     """Return units of the layers of a coupling as plain values: a number where there is one layer."""
-    return layers[0] if len(layers) == 1 else list(layers)
+    sizes = _sizes(layers)
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _sizes(layers: int | Sequence[int]) -> list[int]:
+    return [layers] if isinstance(layers, int) else list(layers)

@@ -54,7 +54,7 @@ def method_named(name: str) -> type[Projection] | None:
     if name in METHODS:
         return METHODS[name]
     newest = None
-    classes: list[type[Projection]] = [Projection]
+    classes: list[type[Projection]] = Projection.__subclasses__()
     for cls in classes:  # grows by the subclasses of its entries, in the order of their definition
         classes += cls.__subclasses__()
         if vars(cls).get("name") == name:

@@ -108,7 +108,8 @@ class Sliced(Projection):
             fixed=frame.fixed,
             time_units=frame.time_units,
         )
-        self._hold(method_named(method)(inner, generator, **settings))
+        kind: Any = method_named(method)
+        self._hold(kind(inner, generator, **settings))
 
     def _hold(self, inner: Projection) -> None:
         self.inner = inner

@@ -426,7 +426,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     def decode(w: Tensor, c: Tensor) -> Tensor:
         return _bound(model, c, _over_step(t, 1.0, *inputs))[2](w)
 
-    programs = {
+    programs: dict[Path, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         target: (step, (t, t + 0.01, latent, context, *inputs)),
         target.with_stem(f"{target.stem}-encode"): (encode, (state, context)),
         target.with_stem(f"{target.stem}-decode"): (decode, (latent, context)),
