@@ -377,33 +377,60 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems
         made = jointly(tensors.on_device(law, "cpu"), samples.to("cpu"), seconds)
         return tensors.on_device(made, samples.inputs.device)
-    deadline = time.process_time() + seconds
-    policy = Policy()
-    several = list(_folds(samples))
-    tried: list[tuple[Features, np.ndarray]] = []
-    for basis in _terms_to_try(law, samples):
+    folds = list(_folds(samples))
+    several = _terms_to_try(law, samples)
+    if not several:
+        return law
+    basis, errors = _simplest(several, folds, time.process_time() + seconds)
+    made = _as_law(without_insignificant(_whole(basis, samples)), basis, samples)
+    if _is_preferred(made, errors, law, samples, folds):
+        return replace(made, domain=law.domain)
+    return law
+
+
+Folds = Sequence[tuple[LatentSamples, LatentSamples]]
+"""Samples to fit to, and left-out ones."""
+
+
+def _simplest(
+    several: Sequence[Features], folds: Folds, deadline: float
+) -> tuple[Features, np.ndarray]:
+    """Return the simplest terms whose laws follow left-out runs as well as the best do, and the
+    logarithms of the errors (k,) of the best.
+    """
+    tried = []
+    for basis in several:
         if tried and time.process_time() > deadline:
             break
-        distances = [_left_out(basis, train, held) for train, held in several]
-        tried.append((basis, np.log(np.concatenate(distances))))
-    if not tried:
-        return law
-    least = min((logarithms for _, logarithms in tried), key=np.mean)
-    basis, _ = next(pair for pair in tried if policy.is_as_good(pair[1], least))
-    made = _as_law(without_insignificant(_whole(basis, samples)), basis, samples)
-    of_law = np.log(np.concatenate([followed(law, held) for _, held in several]))
-    if not policy.is_as_good(least, of_law):
+        tried.append(_errors_of(basis, folds))
+    best = min(tried, key=np.mean)
+    policy = Policy()
+    as_good = [policy.is_as_good(errors, best) for errors in tried]
+    return several[as_good.index(True)], best
+
+
+def _errors_of(basis: Features, folds: Folds) -> np.ndarray:
+    """Return logarithms (k,) of the distances of left-out runs from trajectories of laws."""
+    return np.log(np.concatenate([_left_out(basis, train, held) for train, held in folds]))
+
+
+def _is_preferred(
+    made: Equation, errors: np.ndarray, law: Equation, samples: LatentSamples, folds: Folds
+) -> bool:
+    """Tell whether an equation, by its errors on left-out runs, is better than a law, or as good with
+    no more terms and no rollouts that are lost.
+    """
+    policy = Policy()
+    of_law = np.log(np.concatenate([followed(law, held) for _, held in folds]))
+    if not policy.is_as_good(errors, of_law):
         # the law was fitted to these runs, too: its terms are compared, fitted to the others
-        of_law = [_left_out(law.basis, train, held) for train, held in several]
-        of_law = np.log(np.concatenate(of_law))
-    if not policy.is_as_good(of_law, least):
-        return replace(made, domain=law.domain)
+        of_law = _errors_of(law.basis, folds)
+    if not policy.is_as_good(of_law, errors):
+        return True
     judge = Judge.of_latents(samples)
     runs = torch.arange(len(judge.states))
     is_shorter = made.coefficient_count <= law.coefficient_count
-    if is_shorter and (judge.stays(made, runs) or not judge.stays(law, runs)):
-        return replace(made, domain=law.domain)
-    return law
+    return is_shorter and (judge.stays(made, runs) or not judge.stays(law, runs))
 
 
 def denoised(law: Equation, samples: LatentSamples) -> Tensor:
