@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit import numerics
@@ -79,6 +78,8 @@ def changes(
 
 def _smoothed(size: Array) -> Array:
     """Return moving mean over the times of sizes (k, T)."""
+    from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
+
     window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
     return uniform_filter1d(size, window, axis=1, mode="nearest")
 
