@@ -159,7 +159,7 @@ class _Evidence:
         """Tell whether contexts of several parameters lie on a curve, along which there is one."""
         family = self.fit(structure).posterior.family
         points = self._own(structure.degree).points(family)
-        return bool(Polynomial.of(along_points(points), family.hidden).error.max() < CURVE)
+        return error_along_curve(points, family.hidden) < CURVE
 
     def is_above_noise(self, structure: Structure) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
@@ -201,6 +201,16 @@ class _Evidence:
             return None
         more = trial(wanted, self._own(structure.degree), self._groups)
         return more if more.error < chosen.error else None
+
+
+def error_along_curve(points: Tensor, contexts: Tensor) -> float:
+    """Return the largest error of contexts (G, r), of groups that were left out, by polynomials of the
+    place on a curve through points (G, k) [deviations of the contexts].
+    """
+    places = along_points(points)
+    size = contexts.std(0, correction=0)
+    errors = [Polynomial.of(places, column.unsqueeze(-1)).error for column in contexts.unbind(-1)]
+    return float((torch.cat(errors) / size).max())
 
 
 class Check(NamedTuple):
