@@ -5,7 +5,7 @@ spectra.
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,7 +50,28 @@ Linearisation = tuple[Array, Array]
 Spectrum = tuple[Array, Array]
 """Eigenvalues or multipliers, least stable first, and their growth."""
 
-Field = Callable[[Array], Callable[..., Any]]
+
+class Scaled(NamedTuple):
+    """A field of states in units of their size."""
+
+    field: Callable[..., Any]
+    size: torch.Tensor
+
+    def __call__(self, t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.field(t, self.size * y) / self.size
+
+    def along(self, t: torch.Tensor, y: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """Return derivatives (B, d) of the field at states (B, d) along directions (B, d).
+
+        Sizes stay outside of what torch differentiates: products of a number that has no derivative
+        take it milliseconds.
+        """
+        rate = functools.partial(self.field, t)
+        _, slopes = torch.func.jvp(rate, (self.size * y,), (self.size * directions,))
+        return slopes / self.size
+
+
+Field = Callable[[Array], Scaled]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
 
 Flow = Callable[[Array, torch.Tensor, float], torch.Tensor]
@@ -151,8 +172,7 @@ class Equilibria(Equations):
         members = torch.from_numpy(w).repeat(size, 1)
         directions = torch.eye(size, dtype=torch.float64)
         with torch.no_grad(), one_thread():
-            rate = functools.partial(field, t)
-            _, slopes = torch.func.jvp(rate, (members,), (directions,))
+            slopes = field.along(t, members, directions)
         return slopes.numpy().T
 
     def at_solution(self, u: Array, jacobian: Array) -> Array:
@@ -264,8 +284,7 @@ class Returns(Equations):
         for k in range(w.shape[1]):
             along = torch.zeros_like(w)
             along[:, k] = 1.0
-            _, slope = torch.func.jvp(lambda y: field(t, y), (w,), (along,))
-            trace += slope[:, k]
+            trace += field.along(t, w, along)[:, k]
         return trace
 
 

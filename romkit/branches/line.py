@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 
 from romkit.branches.arclength import Branch
-from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits
+from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits, Scaled
 from romkit.branches.flow import TimeMap
 from romkit.branches.forcing import depends_on_time, period_of_force, probes
 from romkit.branches.sizes import SMALL, sizes
@@ -109,12 +109,10 @@ class Line:
         c[:, column] = torch.from_numpy(values)
         return c
 
-    def field(self, parameter: Array) -> Field:
+    def field(self, parameter: Array) -> Scaled:
         """Return field of scaled states (B, d)."""
         # unknowns of the size of one, so that one tolerance suits all of them
-        field = self.model.field(self.contexts(parameter))
-        size = torch.from_numpy(self.size)
-        return lambda t, y: field(t, size * y) / size
+        return Scaled(self.model.field(self.contexts(parameter)), torch.from_numpy(self.size))
 
     def flow(self, parameter: Array, w: torch.Tensor, time: float) -> torch.Tensor:
         """Scaled states (B, d) after a time, in the steps of the latest `branch`."""
