@@ -177,7 +177,7 @@ class Equilibria(Equations):
 
     def at_solution(self, u: Array, jacobian: Array) -> Array:
         # the last step may be 1e-8, and slow growth beside fast decay is less
-        return self.linearised(u)[1]
+        return np.column_stack([self._by_state(u[:-1], u[-1]), jacobian[:, -1]])
 
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
