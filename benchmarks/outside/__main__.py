@@ -1,12 +1,11 @@
 """python -m benchmarks outside [board ...] [--minutes 30] [--column now] [--rivals] [--again]: measure
 boards, all by default, and write results.json and RESULTS.md. Each task is written as it comes;
-what an interrupted call, or one whose minutes were over, left is done by the next one. `report` in
-place of boards writes RESULTS.md alone.
+what an interrupted call, or one whose minutes were over, left is done by the next one, as is all
+that other sources of the package did. `report` in place of boards writes RESULTS.md alone.
 """
 
 import argparse
 import json
-import subprocess
 import time
 import warnings
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import torch
 from benchmarks.outside import burgers, chaos, ctf, labels, ours
 from benchmarks.outside.page import draw, page
 from romkit.core import runtime
+from romkit.core.sources import provenance
 from studies.report import save_png, write_text
 
 HERE = Path(__file__).parent
@@ -31,12 +31,6 @@ BOARDS: dict[str, Callable[[], dict]] = {
     "KS": partial(ctf.tasks, "KS"),
 }
 """Tasks of each board by name, and of each task the methods that do it."""
-
-
-def commit() -> str:
-    """Short name of the last commit that changed the package."""
-    command = ["git", "log", "-1", "--format=%h", "--abbrev=8", "--", "../../romkit"]
-    return subprocess.run(command, capture_output=True, text=True, cwd=HERE).stdout.strip()
 
 
 def outcome(work: Callable[[], dict[str, float]]) -> dict[str, object]:
@@ -61,10 +55,10 @@ def measure(boards: list[str], column: str, minutes: float, with_rivals: bool, a
     results |= {"device": runtime.device_name("cpu"), "versions": runtime.versions(*packages)}
     done = results.setdefault("columns", {}).setdefault(column, {})
     beside = results.setdefault("rivals", {})
-    current = commit()
+    made_by = provenance()
     for board in boards:
-        if again or done.get(board, {}).get("commit") != current:
-            done[board] = {"commit": current, "tasks": {}}
+        if again or done.get(board, {}).get("digest") != made_by["digest"]:
+            done[board] = made_by | {"tasks": {}}
         own, others = done[board]["tasks"], beside.setdefault(board, {})
         for task, methods in BOARDS[board]().items():
             for method, work in methods.items():

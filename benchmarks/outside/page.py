@@ -75,7 +75,7 @@ class Results:
 
     def commits(self, column: str) -> str:
         boards = self.found["columns"].get(column, {}).values()
-        return ", ".join(sorted({each["commit"] for each in boards})) or "not measured"
+        return ", ".join(sorted({each["commit"][:8] for each in boards})) or "not measured"
 
 
 def _methods(rows: Rows) -> list[str]:
