@@ -10,7 +10,8 @@ from romkit.cli import inputs, output, results
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
+
+    from romkit.plotting.style import Figure
 
 MOVIES = (".gif", ".mp4")
 """Endings for which fields over a plane are animated."""

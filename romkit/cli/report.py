@@ -27,7 +27,8 @@ from romkit.core.errors import FileError
 if TYPE_CHECKING:
     import xarray as xr
     from markdown_it.token import Token
-    from matplotlib.figure import Figure
+
+    from romkit.plotting.style import Figure
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 """Endings of files that a report may show."""

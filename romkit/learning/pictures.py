@@ -3,13 +3,13 @@
 import numpy as np
 import torch
 import xarray as xr
-from matplotlib.figure import Figure
 
 from romkit.learning import words
 from romkit.learning.errors import distances
 from romkit.learning.judged import Judged
 from romkit.metrics import valid_time
 from romkit.plotting import plot_rollout
+from romkit.plotting.style import Figure
 
 
 def picture(learned: Judged) -> Figure:
