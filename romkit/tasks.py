@@ -51,9 +51,6 @@ WIDTHS = {"debug": 1, "local": os.cpu_count() or 1, "slurm": 100}
 
 SLURM_PROGRAMS = ("sbatch", "squeue", "srun")
 
-_PAUSE = 0.1
-"""Seconds between two looks at the running tasks."""
-
 _ASKING, _PATIENCE = 5.0, 30.0
 """Seconds between two questions to Slurm, and until a shared file system shows the result of a job
 that has ended.
@@ -388,8 +385,13 @@ def _split(work: Work, known: Mapping[str, str]) -> tuple[Work, Sweep]:
     return todo, sweep
 
 
-def _run_jobs(work: Work, sweep: Sweep, folder: Path, executor: Executor) -> None:
-    """Compute tasks by an executor of romkit, as many at a time as it has workers."""
+def _run_jobs(
+    work: Work, sweep: Sweep, folder: Path, executor: Executor, *, _pause: float = 0.1
+) -> None:
+    """Compute tasks by an executor of romkit, as many at a time as it has workers.
+
+    `_pause`: seconds between two looks at the running tasks.
+    """
     waiting, running = deque(work), {}
     leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
@@ -399,7 +401,7 @@ def _run_jobs(work: Work, sweep: Sweep, folder: Path, executor: Executor) -> Non
             ended = _collect_ended(work, running, sweep)
             bar.update(ended)
             if not ended:
-                time.sleep(_PAUSE)
+                time.sleep(_pause)
     leash.unlink(missing_ok=True)
 
 

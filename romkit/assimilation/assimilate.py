@@ -17,9 +17,6 @@ from romkit.core.types import Array
 from romkit.projections import Projection
 from romkit.systems import System
 
-OTHER = 0.1
-"""Relative difference of the interval of observations from that of the tests that is told."""
-
 
 class Estimated(NamedTuple):
     """Estimates of a trajectory at T times.
@@ -143,13 +140,19 @@ def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool)
     return xr.Dataset(variables, coords)
 
 
-def _alarms(tracker: Tracker, times: Array, share: float | None) -> dict[str, float]:
-    """For which runs the share of false alarms holds, and what it is in this one."""
+def _alarms(
+    tracker: Tracker, times: Array, share: float | None, *, other: float = 0.1
+) -> dict[str, float]:
+    """For which runs the share of false alarms holds, and what it is in this one.
+
+    `other`: relative difference of the interval of observations from that of the tests that is
+    told.
+    """
     measured = tracker.alarms_hold_for
     if measured is None or len(times) < 2:
         return {}
     interval = float(np.median(np.diff(times)))
-    if abs(interval / measured["interval"] - 1) > OTHER:
+    if abs(interval / measured["interval"] - 1) > other:
         warn(
             f"false_alarms: expected observations every {measured['interval']:g}, for which their "
             f"share was measured, got one every {interval:g}; give interval={interval:g}",

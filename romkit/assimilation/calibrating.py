@@ -22,9 +22,6 @@ from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
 
-FEWEST = 4
-"""Smallest number of training contexts: errors are measured at contexts that are left out."""
-
 GUESS = 0.1
 """Noise, in deviations of the states, by which observations are fitted to see how large it is."""
 
@@ -197,10 +194,13 @@ def training_samples(
 
 
 def _checked_training(
-    predict: Prediction, training: xr.Dataset
+    predict: Prediction, training: xr.Dataset, *, fewest: int = 4
 ) -> tuple[Trajectories, tuple[Tensor, ...]]:
     """Return trajectories of enough constant contexts; their states, and velocities of a model of
     order two.
+
+    `fewest`: smallest number of training contexts: errors are measured at contexts that are
+    left out.
     """
     frame = predict.frame
     data = Trajectories.of(
@@ -208,13 +208,13 @@ def _checked_training(
     )
     contexts = len(data.contexts.initial.unique(dim=0))
     varies = data.contexts.path is not None
-    if varies or contexts < FEWEST:
+    if varies or contexts < fewest:
         got = str(contexts)
         if varies:
             got = "some that vary in time"
         raise InputError(
             "training",
-            expected=f"{FEWEST} constant contexts or more",
+            expected=f"{fewest} constant contexts or more",
             got=got,
             fix="give more trajectories",
         )

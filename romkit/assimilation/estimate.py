@@ -24,9 +24,6 @@ from romkit.systems import System
 FALSE_ALARMS = 0.01
 """Share of observations that the model explains and that are said to be unexplained."""
 
-ROUNDING = 1e-6
-"""Difference of times that are the same, relative to the length of a window."""
-
 
 @validated
 def infer(
@@ -245,12 +242,17 @@ def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
         )
 
 
-def _check_times(calibration: Calibration, seen: Observations, y: Tensor) -> None:
-    """Raise where a window has other times than those of the calibration."""
+def _check_times(
+    calibration: Calibration, seen: Observations, y: Tensor, *, rounding: float = 1e-6
+) -> None:
+    """Raise where a window has other times than those of the calibration.
+
+    `rounding`: difference of times that are the same, relative to the length of a window.
+    """
     known = calibration.predict.times
     times = seen.times - seen.times[0]
     if len(times) == len(known) and y.shape[-1] == calibration.values.shape[1]:
-        tolerance = ROUNDING * float(1 + known[-1])
+        tolerance = rounding * float(1 + known[-1])
         if torch.allclose(times, known, atol=tolerance):
             return
     raise InputError(

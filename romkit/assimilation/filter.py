@@ -50,11 +50,6 @@ LIBRARY = 2000
 RUNS = 50
 """Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
 
-FARTHEST = 1e9
-"""Distance of an observation from the training states, in standard deviations, that is refused: its
-square would leave no digits to anything else.
-"""
-
 
 class Track(NamedTuple):
     """Estimate of the context at one time.
@@ -391,8 +386,12 @@ def _checked_time(t: object, last: float | None) -> float:
     return float(t)
 
 
-def _checked_values(values: object, setup: Setup) -> Array:
-    """Return an observation (s,) as numbers, NaN where it is missing."""
+def _checked_values(values: object, setup: Setup, *, farthest: float = 1e9) -> Array:
+    """Return an observation (s,) as numbers, NaN where it is missing.
+
+    `farthest`: distance of an observation from the training states, in standard deviations,
+    that is refused: its square would leave no digits to anything else.
+    """
     values = np.ma.asarray(values)
     if values.dtype.kind not in "fiu":
         raise InputError(
@@ -410,7 +409,7 @@ def _checked_values(values: object, setup: Setup) -> Array:
         )
     values = values.astype(np.float64).filled(np.nan)
     typical = setup.views.mean(0)
-    far = np.abs(values - typical) / setup.deviation > FARTHEST
+    far = np.abs(values - typical) / setup.deviation > farthest
     if far.any():
         raise InputError(
             "values",

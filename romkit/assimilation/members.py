@@ -14,11 +14,6 @@ from romkit.core.types import Array
 ANALOGUES = 0.05
 """Share of the training states, those nearest to the first observation, that members start from."""
 
-WIDER = 0.5
-"""Spread of the contexts after a jump, relative to that of the training contexts."""
-
-TINY = 1e-300
-
 TESTS = ("residual", "range", "jump")
 
 
@@ -187,10 +182,13 @@ def begin(setup: Setup, state: State, values: Array, seen: Array, limit: float =
     _start_from(setup, state, nearest)
 
 
-def widen(setup: Setup, state: State) -> None:
-    """Spread the contexts of members by that of training, while their full states stay."""
+def widen(setup: Setup, state: State, *, wider: float = 0.5) -> None:
+    """Spread the contexts of members by that of training, while their full states stay.
+
+    `wider`: spread of the contexts after a jump, relative to that of the training contexts.
+    """
     spread = setup.library[:, setup.size :].std(0)
-    walk(setup, state, WIDER * spread, setup.model.view)
+    walk(setup, state, wider * spread, setup.model.view)
     state.taken = 0
     state.map = None
 
@@ -238,7 +236,9 @@ def _reflected(root: Array, rng: Generator) -> Array:
     return root - np.outer(normal, mirror @ root)
 
 
-def measured(setup: Setup, state: State, ends: tuple[Array, Array]) -> dict[str, float]:
+def measured(
+    setup: Setup, state: State, ends: tuple[Array, Array], *, tiny: float = 1e-300
+) -> dict[str, float]:
     """Return values of the three tests on the last observations; `ends` (f,) are those of the
     range.
     """
@@ -247,11 +247,11 @@ def measured(setup: Setup, state: State, ends: tuple[Array, Array]) -> dict[str,
     change, lost = np.split(total[2:], 2)
     c = state.members[:, setup.size :]
     mean = c.mean(0)
-    std = c.std(0).clip(TINY)
+    std = c.std(0).clip(tiny)
     low, high = ends
     residual = (chi - freedom) / np.sqrt(2 * freedom)
     beyond = np.maximum(low - mean, mean - high) / std
-    deviation = np.sqrt(lost.clip(TINY))
+    deviation = np.sqrt(lost.clip(tiny))
     moved = np.abs(change) / deviation
     values = residual, beyond.max(initial=-np.inf), moved.max(initial=0.0)
     return dict(zip(TESTS, map(float, values), strict=True))

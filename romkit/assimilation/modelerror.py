@@ -13,20 +13,11 @@ from torch import Tensor
 from romkit.core.types import Pair
 from romkit.numerics.smoothers import matern
 
-CONTEXT_LENGTHS = (0.1, 0.2, 0.4, 1.0)
-"""Lengths of the kernel that are tried, in half widths of the context's range."""
-
-LATENT_LENGTHS = (0.5, 1.0, 2.0, 4.0)
-"""Lengths of the kernel that are tried, in deviations of latent states."""
-
 RIDGES = (1e-6, 1e-4, 1e-2, 1.0, 100.0)
 """Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
 
 MODES = 60
 """Largest number of modes of the error; what they leave out counts as noise."""
-
-TREND = 8.0
-"""Length of the trend, relative to that of the kernel."""
 
 NEAR, FEWEST = 0.2, 5
 """Share of the training trajectories that a local covariance is made of, and how many at least."""
@@ -171,11 +162,23 @@ def _of_equal_size(folds: list[Tensor]) -> list[Tensor]:
     return [torch.stack(rows) for rows in by_size.values()]
 
 
-def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
-    """Lengths (p + q,) of the kernel that are tried."""
+def _lengths(
+    d: Tensor,
+    w: Tensor,
+    *,
+    context_lengths: tuple[float, ...] = (0.1, 0.2, 0.4, 1.0),
+    latent_lengths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0),
+) -> Iterator[Tensor]:
+    """Lengths (p + q,) of the kernel that are tried.
+
+    `context_lengths`: lengths of the kernel that are tried, in half widths of the context's
+    range.
+
+    `latent_lengths`: lengths of the kernel that are tried, in deviations of latent states.
+    """
     unit = torch.ones_like(d[0])
     spread = w.std(0).clamp(min=SMALLEST)
-    for context_length, latent_length in itertools.product(CONTEXT_LENGTHS, LATENT_LENGTHS):
+    for context_length, latent_length in itertools.product(context_lengths, latent_lengths):
         yield torch.cat([context_length * unit, latent_length * spread])
 
 
@@ -200,10 +203,12 @@ def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tenso
     return alpha, residuals
 
 
-def kernel_of(a: Tensor, b: Tensor) -> Tensor:
+def kernel_of(a: Tensor, b: Tensor, *, trend: float = 8.0) -> Tensor:
     """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the
     samples.
+
+    `trend`: length of the trend, relative to that of the kernel.
     """
     # distances of equal points are zero exactly without products of matrices
     distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    return matern(distance) + matern(distance / TREND)
+    return matern(distance) + matern(distance / trend)

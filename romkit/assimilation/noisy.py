@@ -18,22 +18,11 @@ from romkit.solvers.base import Run
 LAG = 2
 """Errors of a reduced model are measured over this part of a training trajectory."""
 
-RTOL = 1e-6
-"""Tolerance of the latent steps: that of a step of `Adaptive` with the same error."""
-
-TRIED, INTERVALS = 24, 3
-"""Training states, about, from which the length of steps is found, and intervals of the training
-that are looked at: a filter goes from observation to observation.
-"""
-
 MANY = 1e6
 """Steps of a filter in its life, so that compiling pays."""
 
 TINY = 1e-300
 """Number that nothing is divided by."""
-
-NARROWEST = 1e-6
-"""Smallest width of the neighbourhood of a context, in its range."""
 
 JITTER = 1e-20
 """Variance that makes the covariance of errors definite."""
@@ -188,15 +177,18 @@ class Noisy(Forecasting):
         across = across.reshape(-1, self.size)
         self.noise = _root_of_covariance(across, span)
 
-    def _learn_speed(self, c: Array, lags: Array) -> Array:
-        """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
+    def _learn_speed(self, c: Array, lags: Array, *, narrowest: float = 1e-6) -> Array:
+        """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict.
+
+        `narrowest`: smallest width of the neighbourhood of a context, in its range.
+        """
         contexts = torch.from_numpy(c / self.scale)
         if len(c) == 1:
-            self._known = contexts, lags, Nearest(NARROWEST)
+            self._known = contexts, lags, Nearest(narrowest)
             return lags
         apart = torch.cdist(contexts, contexts).fill_diagonal_(torch.inf)
         nearest = np.median(apart.min(1).values.square())
-        smoother = Nearest(max(float(np.sqrt(nearest)), NARROWEST))
+        smoother = Nearest(max(float(np.sqrt(nearest)), narrowest))
         self._known = contexts, lags, smoother
         # a context is corrected by its neighbours alone, as a new one will be
         one_by_one = list(torch.arange(len(c)).unsqueeze(-1))
@@ -208,21 +200,37 @@ class Noisy(Forecasting):
         weights = smoother.weights(contexts, torch.from_numpy(at / self.scale))
         return 1 + weights.numpy() @ lags
 
-    def _checked_step(self, w: Array, c: Array, times: Array) -> float:
+    def _checked_step(
+        self,
+        w: Array,
+        c: Array,
+        times: Array,
+        *,
+        rtol: float = 1e-6,
+        tried: int = 24,
+        intervals: int = 3,
+    ) -> float:
         """Length of steps that are exact from training states (C, T, d) on, over a few intervals.
 
         It is found once, so that neither the interval of the observations nor that of the training
         decides how exact a forecast is, and held, so that one compiled loop takes all steps.
+
+        `rtol`: tolerance of the latent steps: that of a step of `Adaptive` with the same
+        error.
+
+        `tried`, `intervals`: training states, about, from which the length of steps is
+        found, and intervals of the training that are looked at: a filter goes from
+        observation to observation.
         """
         states = w.reshape(-1, self.size)
         contexts = np.repeat(c, len(times), axis=0)
-        spread = np.linspace(0, len(states) - 1, TRIED).round()
+        spread = np.linspace(0, len(states) - 1, tried).round()
         chosen = np.unique(spread.astype(int))
         field = self.model.field(torch.from_numpy(contexts[chosen]))
         starts = torch.from_numpy(states[chosen])
-        window = torch.tensor(times[: INTERVALS + 1])
+        window = torch.tensor(times[: intervals + 1])
         with torch.no_grad(), runtime.bars(False):
-            return checked_step(field, starts, window, rtol=RTOL)
+            return checked_step(field, starts, window, rtol=rtol)
 
     def _errors(self, w: Array, c: Array, times: Array, lag: int) -> Array:
         """(C, T - lag, d) errors of runs over the lag from each training state."""

@@ -25,14 +25,8 @@ SHARE = 0.1
 noise: a hundredth of what ends a search.
 """
 
-TIGHTEST, LOOSEST = 1e-8, 1e-3
-"""Bounds of the relative error of latent states, whatever the noise."""
-
 SOLVES = 20
 """Windows that an estimate solves, at least: iterations, each with its derivatives."""
-
-STEP = 1e-5
-"""Step of central differences, in half widths of the context's range and in latent coordinates."""
 
 
 class Prediction:
@@ -99,13 +93,17 @@ class Prediction:
             # observed rows alone, so that no full state is decoded
             self.basis = basis.mean[rows], basis.modes[rows].mT
 
-    def _tolerance(self, noise: Tensor) -> float:
-        """Relative error of latent states that no sum of squares of a window shows."""
+    def _tolerance(self, noise: Tensor, *, tightest: float = 1e-8, loosest: float = 1e-3) -> float:
+        """Relative error of latent states that no sum of squares of a window shows.
+
+        `tightest`, `loosest`: bounds of the relative error of latent states, whatever the
+        noise.
+        """
         std = self.frame.state_std.double()[self.rows]
         relative = float((noise / divisor(std)).min())
         numbers = len(self.times) * len(self.rows)
         tolerance = SHARE * relative / numbers**0.5
-        return min(max(tolerance, TIGHTEST), LOOSEST)
+        return min(max(tolerance, tightest), loosest)
 
     def context(self, d: Tensor) -> Tensor:
         """Return contexts in physical units."""
@@ -154,15 +152,18 @@ def _check(projection: Projection) -> None:
         )
 
 
-def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:
+def with_derivatives(function: Prediction, d: Tensor, w: Tensor, *, step: float = 1e-5) -> Pair:
     """Return values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for
     all differences.
+
+    `step`: step of central differences, in half widths of the context's range and in latent
+    coordinates.
     """
     m, p = d.shape
     unknowns = p + w.shape[-1]
     unit = torch.eye(unknowns, dtype=d.dtype)
     none = torch.zeros_like(unit[:1])
-    moves = STEP * torch.cat([none, unit, -unit])  # (1 + 2 (p + q), p + q)
+    moves = step * torch.cat([none, unit, -unit])  # (1 + 2 (p + q), p + q)
     moves = moves.unsqueeze(1)
     moved_d = d + moves[..., :p]  # (1 + 2 (p + q), M, p)
     moved_w = w + moves[..., p:]
@@ -171,5 +172,5 @@ def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:
     values = function(of_d, of_w)
     values = values.unflatten(0, (-1, m))
     ahead, behind = values[1:].chunk(2)
-    derivatives = (ahead - behind) / (2 * STEP)  # (p + q, M, N)
+    derivatives = (ahead - behind) / (2 * step)  # (p + q, M, N)
     return values[0], derivatives.movedim(0, -1)

@@ -124,15 +124,6 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     return root
 
 
-ORTHONORMAL = 1e-8
-"""Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made
-orthonormal to rounding.
-"""
-
-ROUNDING = 1e-14
-"""Error of Vᵀ W V = I up to which modes are left as they are."""
-
-
 @validated
 class Basis(Display):
     """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x -
@@ -412,19 +403,27 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         )
 
 
-def _orthonormal(modes: Tensor, dual: Tensor) -> Pair:
-    """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are."""
+def _orthonormal(
+    modes: Tensor, dual: Tensor, *, orthonormal: float = 1e-8, rounding: float = 1e-14
+) -> Pair:
+    """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are.
+
+    `orthonormal`: largest error of Vᵀ W V = I that modes computed elsewhere may have; they are
+    then made orthonormal to rounding.
+
+    `rounding`: error of Vᵀ W V = I up to which modes are left as they are.
+    """
     gram = dual.mT @ modes  # (r, r)
     unit = torch.eye(modes.shape[1], dtype=modes.dtype)
     error = (gram - unit).abs().max().item()
-    if not error <= ORTHONORMAL:
+    if not error <= orthonormal:
         raise InputError(
             "modes",
             expected="Vᵀ W V = I",
             got=f"an error of {error:.1e}",
             fix="give the weight that they are orthonormal in, or take the Q of their QR decomposition",
         )
-    if error <= ROUNDING:
+    if error <= rounding:
         return modes, dual
     # One step of Newton and Schulz towards the inverse root squares the error.
     symmetric = (gram + gram.mT) / 2

@@ -11,16 +11,16 @@ from romkit.core.types import Pair
 MODES = 64
 """Most modes by which snapshots are filled."""
 
-ROUNDING = 1e-12
-"""Least variance beside the modes, as a share of the largest along one: below it rounding decides."""
 
-
-def filled(y: Tensor, *, rounds: int = 4) -> Tensor:
+def filled(y: Tensor, *, rounds: int = 4, rounding: float = 1e-12) -> Tensor:
     """Return snapshots (N, n) without NaN: the expectation of what is missing, given what is there,
     of a normal distribution about zero along the leading modes.
 
     `rounds`: rounds in which snapshots are filled by modes, and modes made of the filled
     snapshots.
+
+    `rounding`: least variance beside the modes, as a share of the largest along one: below it
+    rounding decides.
 
     Source: Everson, Sirovich (1995), Karhunen-Loève procedure for gappy data; Tipping, Bishop
     (1999), Probabilistic principal component analysis, for the spread along the modes as a prior.
@@ -38,7 +38,7 @@ def filled(y: Tensor, *, rounds: int = 4) -> Tensor:
         modes, sigma, energy = decompose(sample, min(MODES, *sample.shape))
         variance = sigma.square() / len(sample)  # along each mode
         beside = (energy / len(sample) - variance.sum()).clamp(min=0) / y.shape[1]
-        noise = beside.clamp(min=ROUNDING * float(variance[0]))
+        noise = beside.clamp(min=rounding * float(variance[0]))
         for rows, present in patterns(missing):
             E = modes[present]  # (k, r)
             precision = E.mT @ E + noise * torch.diag(1 / variance)

@@ -33,11 +33,6 @@ PASSES = 12
 VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
 
-ROUNDING = 1e-10
-"""Sizes of the snapshots' coordinates along a column of a subspace, relative to the largest, below
-which they are rounding: along directions that the snapshots do not have.
-"""
-
 MADE = {"dtype": float, "meta": np.empty((0, 0, 0))}
 """Kind of the blocks that dask makes, which it would find by calling the function."""
 
@@ -272,15 +267,18 @@ def _deviations(chunk: Array, mean: Tensor) -> Tensor:
     return torch.from_numpy(deviations).to(mean.device)
 
 
-def _leading_of_sums(sums: Tensors, weigh: Weigher) -> Pair:
+def _leading_of_sums(sums: Tensors, weigh: Weigher, *, rounding: float = 1e-10) -> Pair:
     """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
+
+    `rounding`: sizes of the snapshots' coordinates along a column of a subspace, relative to
+    the largest, below which they are rounding: along directions that the snapshots do not have.
 
     Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5,
     Nyström's method.
     """
     squares = sums["gram"].diagonal()
     # scaled to the size of the others, columns of rounding would count as much as they
-    known = squares > squares.max() * ROUNDING**2
+    known = squares > squares.max() * rounding**2
     gram = sums["gram"][known][:, known]
     image = sums["image"][:, known]
     scale = gram.diagonal().rsqrt()  # or small modes drown in rounding

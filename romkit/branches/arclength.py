@@ -30,34 +30,13 @@ of the state.
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
-BENT = 2 / 3
-"""Distance of a point from the tangent of the one before, in steps times the turn of the tangent: a
-half where the curvature stays, so much where it falls to zero within the step.
-"""
-
-BISECTIONS = 8
-"""Halvings of a step over a branch point, so that a gap of a 256th of it between two branches that do
-not meet is seen.
-"""
-
 OFF = 10 * ACCURACY
 """Distance of a point from where its step was aimed that counts as none, relative to the size of the
 unknowns.
 """
 
-CONSERVED = 1e-6
-"""Least cosine between the directions of conserved quantities and those of their families of
-solutions, the root of what counts as zero: at a right angle a quantity does not choose a solution.
-"""
-
 TURN = 1e-6
 """Part of the tangent along the parameter below which its sign is rounding."""
-
-ZERO = 100
-"""Singular value of a symmetry along a branch, in units of what counts as zero for Newton's method."""
-
-AROUND = (0.1, 0.01, 0.001)
-"""Distances from a branch point, relative to the step, of points that it is interpolated from."""
 
 NEAR = 1e-3
 """Distance of two special points, relative to the step, below which they are one."""
@@ -265,9 +244,13 @@ class Branch:
         extended = np.vstack([matrix, gradients])
         return np.linalg.lstsq(extended, np.append(target, kept), rcond=self.equations.rank)[0]
 
-    def _conserved(self, matrix: Array) -> Array:
+    def _conserved(self, matrix: Array, *, conserved: float = 1e-6) -> Array:
         """(m, k) gradients of quantities that the equations conserve, none where they choose no
         solution among a family.
+
+        `conserved`: least cosine between the directions of conserved quantities and those
+        of their families of solutions, the root of what counts as zero: at a right angle a
+        quantity does not choose a solution.
         """
         left, values, _ = np.linalg.svd(matrix[:-1])
         _, all_values, right = np.linalg.svd(matrix)
@@ -278,7 +261,7 @@ class Branch:
         gradients[:, :size] = left.T[len(values) - len(gradients) :, :size]
         family = right[all_values <= zero]
         cosines = np.linalg.svd(gradients @ family.T, compute_uv=False)
-        if len(family) < len(gradients) or cosines.min(initial=1.0) < CONSERVED:
+        if len(family) < len(gradients) or cosines.min(initial=1.0) < conserved:
             return gradients[:0]
         return gradients
 
@@ -295,12 +278,16 @@ class Branch:
             step /= 2
         return None
 
-    def _follows(self, point: Point, ahead: Point, step: float) -> bool:
+    def _follows(self, point: Point, ahead: Point, step: float, *, bent: float = 2 / 3) -> bool:
         """Tell whether the point ahead lies on the same branch as one before.
 
         A branch whose tangent turns by an angle leaves its first tangent by less than the step
         times that angle; a point farther off is one of another branch, or the step hides a bend.
         Where another branch seems to be crossed, the two may come near and part instead.
+
+        `bent`: distance of a point from the tangent of the one before, in steps times the
+        turn of the tangent: a half where the curvature stays, so much where it falls to
+        zero within the step.
         """
         turned = self.apart(ahead, point)
         correction = ahead.u - point.u - step * point.tangent
@@ -308,11 +295,15 @@ class Branch:
         backwards = self._product(correction, point.tangent)
         off = self._length(correction - backwards * point.tangent)
         size = max(1.0, np.abs(ahead.u).max())
-        return bool(turned < BEND and off <= BENT * step * turned + OFF * size)
+        return bool(turned < BEND and off <= bent * step * turned + OFF * size)
 
-    def _meets(self, before: Point, after: Point) -> bool:
-        """Tell whether a branch between two points runs up to where another one crosses it."""
-        for _ in range(BISECTIONS):
+    def _meets(self, before: Point, after: Point, *, bisections: int = 8) -> bool:
+        """Tell whether a branch between two points runs up to where another one crosses it.
+
+        `bisections`: halvings of a step over a branch point, so that a gap of a 256th of it
+        between two branches that do not meet is seen.
+        """
+        for _ in range(bisections):
             half = _distance(before, after) / 2
             middle = self.ahead(before, half)
             # next to a branch point Newton's method may fail
@@ -380,15 +371,18 @@ class Branch:
             return False
         return max(abs(begin), abs(end)) > TURN
 
-    def _crosses(self, before: Point, after: Point) -> bool:
+    def _crosses(self, before: Point, after: Point, *, zero: int = 100) -> bool:
         """Tell whether another branch crosses between two points: the determinant of the equations
         with the tangent changes its sign there, and at a fold it does not.
+
+        `zero`: singular value of a symmetry along a branch, in units of what counts as zero
+        for Newton's method.
         """
         border = _bordered(before)
         border_after = _bordered(after)
         left, values, right = np.linalg.svd(border)
         # a symmetry has singular values that are zero all along: these directions are filled in
-        smallest = ZERO * self.equations.rank * values[0]
+        smallest = zero * self.equations.rank * values[0]
         null = values <= smallest
         filled = values[0] * left[:, null] @ right[null]
         sign, _ = np.linalg.slogdet(border + filled)
@@ -418,9 +412,19 @@ class Branch:
             if is_pair:
                 crossing += 1
 
-    def _located(self, before: Point, after: Point, test: Test) -> Sample | None:
+    def _located(
+        self,
+        before: Point,
+        after: Point,
+        test: Test,
+        *,
+        around: tuple[float, ...] = (0.1, 0.01, 0.001),
+    ) -> Sample | None:
         """Return distance from a point and the point between it and the next where a test function
         changes its sign; None where that is rounding.
+
+        `around`: distances from a branch point, relative to the step, of points that it is
+        interpolated from.
         """
         if test(before) * test(after) > 0:
             return None
@@ -428,7 +432,7 @@ class Branch:
         root = stretch.root(test)
         if not stretch.knows(root):
             # Newton's method fails near a branch point: it is between points that come nearer
-            for share in AROUND:
+            for share in around:
                 stretch.look(root - share * stretch.step)
                 stretch.look(root + share * stretch.step)
                 root = stretch.root(test)

@@ -20,9 +20,6 @@ DIFFERENCE = 1e-6
 rounding error.
 """
 
-STRETCHED = 5.0
-"""Largest derivative of a flow for which this step is right."""
-
 SECOND_DIFFERENCE = 1e-4
 """Step of second differences: the fourth root of the rounding error."""
 
@@ -408,11 +405,13 @@ def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:
         return ends.numpy()
 
 
-def _step(jacobian: Array) -> float:
+def _step(jacobian: Array, *, stretched: float = 5.0) -> float:
     """Step of differences of a flow that stretches: its third derivatives grow like the cube of its
     first ones, and its rounding errors like these.
+
+    `stretched`: largest derivative of a flow for which this step is right.
     """
-    stretching = np.abs(jacobian).max() / STRETCHED
+    stretching = np.abs(jacobian).max() / stretched
     return DIFFERENCE * max(1.0, stretching) ** (-2 / 3)
 
 

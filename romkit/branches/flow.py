@@ -28,21 +28,8 @@ TOLERANCE = 1e-9
 MOST = 2**20
 """Steps of a flow that are not doubled any more."""
 
-MORE = 8
-"""Times the steps of an orbit nearby after which the motion, and not its steps, is what stretches
-errors: they would be 4 000 times smaller.
-"""
-
-USABLE = 1e-6
-"""Error of a flow above which Newton's method finds no orbit of the field: its differences take steps
-of this length.
-"""
-
 LOOKS = 4096
 """States of an orbit, at most, by which its contraction is integrated."""
-
-MOVED = 0.1
-"""Relative change of time or state after which the error is looked at again."""
 
 ORDER = 4
 """Coefficients of the Runge-Kutta method."""
@@ -101,9 +88,24 @@ class TimeMap:
         ends = torch.arange(0, steps + 1, every, dtype=w.dtype)
         return self._at(c, w, time, steps, ends)[0, 1:]
 
-    def _control(self, solver: RK4 | None, c: Tensor, w: Tensor, time: float) -> bool:
+    def _control(
+        self,
+        solver: RK4 | None,
+        c: Tensor,
+        w: Tensor,
+        time: float,
+        *,
+        more: int = 8,
+        usable: float = 1e-6,
+    ) -> bool:
         """Double the number of steps until the end of a single run is accurate, or as accurate as a
         motion that stretches rounding errors lets it be; whether it can be used.
+
+        `more`: times the steps of an orbit nearby after which the motion, and not its
+        steps, is what stretches errors: they would be 4 000 times smaller.
+
+        `usable`: error of a flow above which Newton's method finds no orbit of the field:
+        its differences take steps of this length.
         """
         if self._is_checked(w, time):
             return True
@@ -113,7 +115,7 @@ class TimeMap:
             if solver is not None:
                 self.steps = int(np.ceil(time / solver.dt))
         elif self._checked is not None:
-            most = MORE * self.steps
+            most = more * self.steps
         tried: list[tuple[float, int]] = []
         steps = self.steps
         coarse = self._in_steps(c, w, time, steps)
@@ -128,7 +130,7 @@ class TimeMap:
             steps *= 2
             coarse = fine
         error, best = min(tried)
-        if error > USABLE:
+        if error > usable:
             return False
         self.steps = best
         self._checked = time, w
@@ -138,15 +140,18 @@ class TimeMap:
         """Return largest component of states (B, d), in units of their size."""
         return float((w / self.size).abs().max())
 
-    def _is_checked(self, w: Tensor, time: float) -> bool:
-        """Tell whether the error was seen near this state and time."""
+    def _is_checked(self, w: Tensor, time: float, *, moved: float = 0.1) -> bool:
+        """Tell whether the error was seen near this state and time.
+
+        `moved`: relative change of time or state after which the error is looked at again.
+        """
         if self._checked is None:
             return False
         before, state = self._checked
         size = 1 + self._largest(w)
-        if self._largest(w - state) >= MOVED * size:
+        if self._largest(w - state) >= moved * size:
             return False
-        return abs(time - before) < MOVED * min(time, before)
+        return abs(time - before) < moved * min(time, before)
 
     def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
         """Return states (B, d) after a time, in so many steps."""

@@ -8,36 +8,26 @@ from torch import Tensor
 from romkit.core.types import Array, Field
 from romkit.engine.threads import one_thread
 
-DISPLACED = (0.0, 0.1, 1.0)
-"""Displacements of the states at which a field is looked at, relative to their size."""
 
-DECADES = 8
-"""Powers of ten that times are spread over, about the time scale of the model."""
+def probes(
+    state: Array, size: Array, copies: int, *, displaced: tuple[float, ...] = (0.0, 0.1, 1.0)
+) -> Tensor:
+    """Return states (B, d) near a state (d,), so many times each.
 
-WITHIN_SPAN = 200
-"""Times in the span of a run."""
-
-SAME = 1e-9
-"""Difference of rates, relative to the largest one, that counts as rounding."""
-
-PERIODIC = 1e-6
-"""Difference of rates after a period, relative to what the force changes."""
-
-WITHIN = 0.05
-"""Part of a given period in which the exact one is sought."""
-
-
-def probes(state: Array, size: Array, copies: int) -> Tensor:
-    """Return states (B, d) near a state (d,), so many times each."""
+    `displaced`: displacements of the states at which a field is looked at, relative to their
+    size.
+    """
     rng = np.random.default_rng(0)
     states = []
-    for displacement in DISPLACED:
+    for displacement in displaced:
         direction = rng.standard_normal(len(state))
         states.append(state + displacement * size * direction)
     return torch.from_numpy(np.tile(states, (copies, 1)))
 
 
-def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> bool:
+def depends_on_time(
+    field: Field, states: Tensor, scale: float, span: float, *, same: float = 1e-9
+) -> bool:
     """Tell whether f(t, y) differs between times at any of the states (B, d).
 
     Args:
@@ -45,6 +35,7 @@ def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> 
         states: where it is looked at.
         scale: time scale of the model.
         span: of its runs, in which a pulse may hide.
+        same: difference of rates, relative to the largest one, that counts as rounding.
     """
     reference = _rates(field, np.zeros(1), states)
     rates = _rates(field, _times(scale, span), states)
@@ -52,25 +43,36 @@ def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> 
     largest = np.abs(reference[is_finite]).max(initial=0.0)
     reference = reference[:, is_finite[0]]
     rates = rates[:, is_finite[0]]
-    rounding = SAME * (largest + np.abs(rates))
+    rounding = same * (largest + np.abs(rates))
     is_same = np.abs(rates - reference) <= rounding
     return not bool(is_same.all())
 
 
-def _times(scale: float, span: float) -> Array:
-    """Return times of all decades about the time scale, and times in the span of a run."""
-    powers = np.linspace(-DECADES / 2, DECADES / 2, 4 * DECADES + 1)
+def _times(scale: float, span: float, *, decades: int = 8, within_span: int = 200) -> Array:
+    """Return times of all decades about the time scale, and times in the span of a run.
+
+    `decades`: powers of ten that times are spread over, about the time scale of the model.
+
+    `within_span`: times in the span of a run.
+    """
+    powers = np.linspace(-decades / 2, decades / 2, 4 * decades + 1)
     # irrational factors, so that no period divides all times
     numbers = np.arange(len(powers))
     factors = np.sqrt(2 + numbers)
     times = scale * 10**powers * factors
-    within = (np.arange(WITHIN_SPAN) + 0.5) / WITHIN_SPAN
+    within = (np.arange(within_span) + 0.5) / within_span
     return np.concatenate([times, span * within])
 
 
-def period_of_force(field: Field, states: Tensor, near: float) -> float | None:
+def period_of_force(
+    field: Field, states: Tensor, near: float, *, periodic: float = 1e-6, within: float = 0.05
+) -> float | None:
     """Return period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is
     none.
+
+    `periodic`: difference of rates after a period, relative to what the force changes.
+
+    `within`: part of a given period in which the exact one is sought.
     """
     numbers = np.arange(32) + np.sqrt(0.5)
     times = near * numbers / 20.3
@@ -86,9 +88,9 @@ def period_of_force(field: Field, states: Tensor, near: float) -> float | None:
         defect = (later - rates)[:, is_finite]
         return (defect / change).ravel()
 
-    bounds = (1 - WITHIN, 1 + WITHIN)
+    bounds = (1 - within, 1 + within)
     best = least_squares(defects, [1.0], jac="3-point", bounds=bounds, xtol=1e-15, gtol=1e-15)
-    if np.abs(best.fun).max() > PERIODIC:
+    if np.abs(best.fun).max() > periodic:
         return None
     return near * float(best.x[0])
 

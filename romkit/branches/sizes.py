@@ -13,11 +13,15 @@ SMALL = 1e-6
 unit from what a settling run has left of zero.
 """
 
-DECADES = (-15, 8)
-"""Powers of ten of moves of such a component, relative to the largest one."""
 
-
-def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_parameter: Array) -> Array:
+def sizes(
+    states: Array,
+    field: Callable[[int], Field],
+    moved: Array,
+    by_parameter: Array,
+    *,
+    decades: tuple[int, ...] = (-15, 8),
+) -> Array:
     """Return sizes (d,) of components of states (k, d): their largest values, and of those that are
     small beside others, what the field says of them.
 
@@ -32,6 +36,7 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
         field: number of members -> field f(t, y) at the start.
         moved: (d,) rates at the start times the time scale of an orbit, zero for equilibria.
         by_parameter: (d,) change of the rates over the range of the parameter.
+        decades: powers of ten of moves of such a component, relative to the largest one.
     """
     largest = np.abs(states).max(0, initial=0.0)
     is_large = largest > SMALL * largest.max()
@@ -40,7 +45,7 @@ def sizes(states: Array, field: Callable[[int], Field], moved: Array, by_paramet
     w = states[0]
     unit = largest.max() or 1.0
     slopes = _slopes(field(len(w)), w)
-    moves = unit * 10.0 ** np.arange(DECADES[0], DECADES[1] + 0.5, 0.5)
+    moves = unit * 10.0 ** np.arange(decades[0], decades[1] + 0.5, 0.5)
     # what moves is not at rest, and takes no part in a response
     is_known = is_large | (moved > moves[0])
     size = np.where(is_large, largest, np.where(is_known, moved, 0.0))

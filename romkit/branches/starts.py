@@ -11,22 +11,6 @@ from romkit.branches.switching import crossing, doubled, hopf, leaving, of_orbit
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 
-RETURNS, CLOSED = 6, 1e-6
-"""Newton steps to the time after which a state comes back, and its distance, relative to its size,
-from where it began.
-"""
-
-TWELFTHS = 12
-"""Parts of a period in which an orbit is looked at, so that two, three and four rounds are seen."""
-
-SAME_PLACE = 1e-5
-"""Distance of states, in deviations of their orbit, below which they are one."""
-
-TOGETHER = 1e-5
-"""Distance of branch points, relative to range and states, below which they are one: beyond the
-accuracy with which a double one is located, the root of that of Newton's method.
-"""
-
 LEAVING = ("branch point", "Hopf", "period doubling")
 """Special points that another branch leaves."""
 
@@ -66,15 +50,20 @@ def first_of_state(
     return branch, first
 
 
-def _refuse_family(equations: Equations, u: Array) -> None:
+def _refuse_family(
+    equations: Equations, u: Array, *, returns: int = 6, closed: float = 1e-6
+) -> None:
     """Raise where the state of a guess u comes back to itself, although Newton's method finds no
     orbit: orbits through other states are as good.
+
+    `returns`, `closed`: newton steps to the time after which a state comes back, and its
+    distance, relative to its size, from where it began.
     """
     if not isinstance(equations, Orbits):
         return
     w, parameter = u[:-2], u[-1:]
     time = equations.unit * u[-2]
-    for _ in range(RETURNS):
+    for _ in range(returns):
         end = equations.after(parameter, w, time)
         rate = equations.rate(end[None], parameter)[0]
         square = float(rate @ rate)
@@ -86,7 +75,7 @@ def _refuse_family(equations: Equations, u: Array) -> None:
             return
         time -= late
     size = 1 + np.abs(w).max()
-    if np.abs(end - w).max() > CLOSED * size:
+    if np.abs(end - w).max() > closed * size:
         return
     raise InputError(
         "start",
@@ -96,23 +85,28 @@ def _refuse_family(equations: Equations, u: Array) -> None:
     )
 
 
-def _check_least_period(equations: Orbits, u: Array) -> None:
+def _check_least_period(
+    equations: Orbits, u: Array, *, twelfths: int = 12, same_place: float = 1e-5
+) -> None:
     """Raise where an orbit goes round several times in its period: its multipliers would be powers
     of those of the orbit.
 
     Args:
         equations: of the orbit.
         u: state, period and parameter.
+        twelfths: parts of a period in which an orbit is looked at, so that two, three and four
+            rounds are seen.
+        same_place: distance of states, in deviations of their orbit, below which they are one.
     """
     period = equations.unit * u[-2]
     states = [u[:-2]]
-    for _ in range(TWELFTHS - 1):
-        states.append(equations.after(u[-1:], states[-1], period / TWELFTHS))
+    for _ in range(twelfths - 1):
+        states.append(equations.after(u[-1:], states[-1], period / twelfths))
     course = np.stack(states)  # (12, d)
     size = course.std(axis=0).max()
     for rounds in (4, 3, 2):
-        later = np.roll(course, -TWELFTHS // rounds, axis=0)
-        if np.abs(later - course).max() < SAME_PLACE * size:
+        later = np.roll(course, -twelfths // rounds, axis=0)
+        if np.abs(later - course).max() < same_place * size:
             raise InputError(
                 "period",
                 expected=f"the time of one round, {period / rounds:.6g}",
@@ -180,13 +174,19 @@ def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
     return points[after + 1] - points[after]
 
 
-def _coincident(branch: xr.Dataset, at: int, line: Line) -> tuple[int, int]:
+def _coincident(
+    branch: xr.Dataset, at: int, line: Line, *, together: float = 1e-5
+) -> tuple[int, int]:
     """Return number of branch points at the place of this one, one for each eigenvalue that crosses
     there, and which of them it is.
+
+    `together`: distance of branch points, relative to range and states, below which they are
+    one: beyond the accuracy with which a double one is located, the root of that of Newton's
+    method.
     """
     points = line.unknowns(branch, "special_state")
     apart = np.abs(points - points[at]).max(1)
-    is_same = (apart < TOGETHER) & (branch["special_kind"].values == "branch point")
+    is_same = (apart < together) & (branch["special_kind"].values == "branch point")
     return int(is_same.sum()), int(is_same[:at].sum())
 
 

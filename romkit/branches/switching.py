@@ -8,19 +8,8 @@ from romkit.branches.arclength import Branch, Point
 from romkit.branches.equations import TINY, Equilibria
 from romkit.core.types import Array
 
-HALVINGS = 8
-"""Times that an amplitude is halved where no solution is found."""
-
-HALF_CIRCLE = 24
-"""Directions of a plane in which branches are sought: less than 8 degrees from any of them, where
-rings of up to eleven cells have them 16 degrees apart.
-"""
-
 AIMED = 3
 """Solutions by which the direction of a branch is found, each aimed at by the one before."""
-
-ALIKE = 0.02
-"""Difference of parameters and growth, relative to the largest, of two branches of one kind."""
 
 
 class Start(NamedTuple):
@@ -37,14 +26,16 @@ class Start(NamedTuple):
     curvature: Array
 
 
-def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
+def leaving(branch: Branch, start: Start, amplitude: float, *, halvings: int = 8) -> Point | None:
     """Return the first point of a branch that leaves another one; None if none is found.
 
     The amplitude is halved until Newton's method gets there: all errors of the guess are of third
     order, those of the linearised equations of first.
+
+    `halvings`: times that an amplitude is halved where no solution is found.
     """
     onward = np.sign(amplitude) * start.across
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         bend = amplitude**2 * start.curvature
         guess = start.u + amplitude * start.across + bend
         point = branch.through(guess, start.across, onward)
@@ -55,7 +46,14 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
 
 
 def crossing(
-    branch: Branch, u: Array, along: Array, several: int, number: int, amplitude: float
+    branch: Branch,
+    u: Array,
+    along: Array,
+    several: int,
+    number: int,
+    amplitude: float,
+    *,
+    alike: float = 0.02,
 ) -> Start | None:
     """Return a branch that crosses this one, whose tangent is `along`, at a branch point u.
 
@@ -70,6 +68,8 @@ def crossing(
         several: eigenvalues that cross there.
         number: of the kind, from zero.
         amplitude: distance at which branches are sought.
+        alike: difference of parameters and growth, relative to the largest, of two branches of one
+            kind.
 
     Source: Golubitsky, Stewart, Schaeffer, Singularities and Groups in Bifurcation Theory II,
     chapter XIII, for the kinds.
@@ -88,7 +88,7 @@ def crossing(
         if found is None:
             continue
         across, signature = found
-        if not any(np.abs(signature - other).max() < ALIKE for other, _ in kinds):
+        if not any(np.abs(signature - other).max() < alike for other, _ in kinds):
             kinds.append((signature, across))
     if not kinds:
         return None
@@ -97,12 +97,16 @@ def crossing(
     return Start(u, across, 0 * u)
 
 
-def _shares(count: int) -> Array:
-    """(N, m) directions in a null space, evenly of a half circle or at random on a sphere."""
+def _shares(count: int, *, half_circle: int = 24) -> Array:
+    """(N, m) directions in a null space, evenly of a half circle or at random on a sphere.
+
+    `half_circle`: directions of a plane in which branches are sought: less than 8 degrees from
+    any of them, where rings of up to eleven cells have them 16 degrees apart.
+    """
     if count == 2:
-        angles = np.pi * np.arange(HALF_CIRCLE) / HALF_CIRCLE
+        angles = np.pi * np.arange(half_circle) / half_circle
         return np.column_stack([np.cos(angles), np.sin(angles)])
-    normal = np.random.default_rng(0).standard_normal((HALF_CIRCLE * count, count))
+    normal = np.random.default_rng(0).standard_normal((half_circle * count, count))
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)
 
 

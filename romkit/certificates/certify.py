@@ -29,11 +29,6 @@ PROBES = 4
 
 MAPS = ("encoder", "decoder", "projection")
 
-STEP = 1e-6
-"""Step of central differences of the context, as a share of half its range; about nine digits are
-right in float64.
-"""
-
 
 @validated
 def certify(
@@ -310,11 +305,14 @@ class _Certified:
             moved = P.jvp(states, directions)
         return moved.tangent.mT
 
-    def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
+    def _by_context(self, x: Tensor, c: Tensor, *, step: float = 1e-6) -> Tensor:
         """Return derivative (points, r, p) of the map by the context, by central differences:
         cheaper than forward mode.
+
+        `step`: step of central differences of the context, as a share of half its range;
+        about nine digits are right in float64.
         """
-        steps = STEP * self.model.frame.context_scale  # (p,)
+        steps = step * self.model.frame.context_scale  # (p,)
         h = torch.diag(steps)
         c = c.unsqueeze(1)
         near = torch.stack([c + h, c - h], 1)  # (points, 2, p, p)

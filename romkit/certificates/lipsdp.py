@@ -13,22 +13,15 @@ from romkit.core import checks
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 
-MARGIN = 1e-6
-"""Share that is added to a bound: many times the rounding errors of computing it from the
-multipliers.
-"""
-
 TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
 """Settings of the splitting solver, which is coarse, and needs little memory and time with many
 unknowns.
 """
 
 
-ROUNDING = 1e-14
-"""Singular values, relative to the largest, that are zero."""
-
-
-def lipsdp(links: Links, scale: float, *, poor: float = 0.7, largest: int = 250) -> float:
+def lipsdp(
+    links: Links, scale: float, *, poor: float = 0.7, largest: int = 250, margin: float = 1e-6
+) -> float:
     """Semidefinite bound of the norm of a derivative whose units have gains within their ranges.
 
     A unit is u = ḡ v + h̄ q + e with v and q linear in what is before it, and gains g = ḡ ± δg and
@@ -47,6 +40,8 @@ def lipsdp(links: Links, scale: float, *, poor: float = 0.7, largest: int = 250)
         poor: share of the guess below which the least eigenvalue of the solver's matrix enlarges a
             bound by more than a percent; the bound is a better guess then.
         largest: largest number of unknowns; they take about a minute.
+        margin: share that is added to a bound: many times the rounding errors of computing it from
+            the multipliers.
 
     Raises:
         InputError: cvxpy is not installed.
@@ -65,7 +60,7 @@ def lipsdp(links: Links, scale: float, *, poor: float = 0.7, largest: int = 250)
     multipliers = _multipliers(n, square, brackets)
     slack = np.tensordot(multipliers, brackets, 1)
     gamma = _smallest(-square - slack, n)
-    bound = (1 + MARGIN) * scale * gamma**0.5
+    bound = (1 + margin) * scale * gamma**0.5
     if bound < poor * scale:
         return min(bound, lipsdp(links, bound, poor=poor, largest=largest))
     return bound
@@ -85,9 +80,11 @@ def _over_unknowns(links: Links, turn: Array, units: int) -> tuple[Array, Array]
     return rows, np.concatenate(brackets)
 
 
-def _directions(links: Links) -> Array:
+def _directions(links: Links, *, rounding: float = 1e-14) -> Array:
     """Orthonormal directions (size, r) of the input that anything depends on; the others change
     nothing.
+
+    `rounding`: singular values, relative to the largest, that are zero.
     """
     matrices: list[Tensor] = []
     for block in links.blocks:
@@ -96,7 +93,7 @@ def _directions(links: Links) -> Array:
     of_input = slice(links.size)
     rows = torch.cat([matrix[:, of_input] for matrix in matrices])
     _, values, directions = torch.linalg.svd(rows, full_matrices=False)
-    smallest = ROUNDING * values[0]
+    smallest = rounding * values[0]
     return directions[values > smallest].mT.numpy()
 
 

@@ -15,9 +15,6 @@ from romkit.core.errors import InputError
 LARGE = 500
 """Components of a state from which on a basis in front is suggested."""
 
-MODES = 64
-"""Number of its modes that is suggested; studies/large and studies/wake compare some."""
-
 
 def fit(
     method: Annotated[
@@ -103,10 +100,13 @@ def fit(
         results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
-def _suggest_basis(components: int) -> None:
-    """Say that large states train better behind a basis."""
+def _suggest_basis(components: int, *, modes: int = 64) -> None:
+    """Say that large states train better behind a basis.
+
+    `modes`: number of its modes that is suggested; studies/large and studies/wake compare some.
+    """
     if components > LARGE:
-        hint = f"--basis {MODES} trains on coordinates in {MODES} modes, in a fraction of the time"
+        hint = f"--basis {modes} trains on coordinates in {modes} modes, in a fraction of the time"
         print(f"romkit: hint: states have {components} components; {hint}", file=sys.stderr)
 
 

@@ -81,15 +81,15 @@ def dataset(data: "xr.Dataset") -> dict[str, object]:
     }
 
 
-PRINTED = 100_000
-"""Numbers of a variable up to which JSON has its values; of more, the file has them."""
+def states(run: "xr.Dataset", *, printed: int = 100_000) -> dict[str, object]:
+    """Return times, states and intervals of a forecast, of variables that are not large.
 
-
-def states(run: "xr.Dataset") -> dict[str, object]:
-    """Return times, states and intervals of a forecast, of variables that are not large."""
+    `printed`: numbers of a variable up to which JSON has its values; of more, the file has
+    them.
+    """
     shown: dict[str, object] = {"time": run["time"].values}
     for name, variable in run.data_vars.items():
-        if "time" in variable.dims and variable.size <= PRINTED:
+        if "time" in variable.dims and variable.size <= printed:
             shown[str(name)] = variable.values
     return shown
 

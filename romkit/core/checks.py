@@ -87,20 +87,19 @@ def ending(argument: str, value: os.PathLike[str], endings: Collection[str]) -> 
     )
 
 
-APART = 0.1
-"""Part of an interval from which on a run of whole intervals has another duration."""
-
 MOST_STEPS = 2**53
 """Largest number of steps; float64 counts no further."""
 
 
-def steps(duration: float, dt: float) -> int:
+def steps(duration: float, dt: float, *, apart: float = 0.1) -> int:
     """Return number of intervals of length `dt` in a run of this duration, at least one; warn where
     they do not end at it.
+
+    `apart`: part of an interval from which on a run of whole intervals has another duration.
     """
     if dt / 2 <= duration <= dt * MOST_STEPS:
         number = max(1, round(duration / dt))
-        if abs(duration / dt - number) > APART:
+        if abs(duration / dt - number) > apart:
             text = f"duration: expected a whole number of intervals of {dt:g}, got {duration:g}"
             warn(f"{text}; the run is {number * dt:g} long", DataWarning)
         return number

@@ -5,15 +5,6 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-START = 1e-3
-"""Damping of the first step, relative to the diagonal of the normal equations."""
-
-GROWTH = 5.0
-"""Factor on the damping after a step that was refused."""
-
-SMALLEST = 1e-9
-"""Damping below which it makes no difference."""
-
 
 class Expansion(Protocol):
     """Quadratic models of M sums of squares, each about a point of its own."""
@@ -47,6 +38,9 @@ def levenberg_marquardt(
     relative: float = 0.0,
     shrinkage: float = 0.1,
     largest: float = 1e4,
+    start: float = 1e-3,
+    growth: float = 5.0,
+    smallest: float = 1e-9,
 ) -> Model:
     """Minimise sums of squares by damped steps of Gauss-Newton.
 
@@ -60,10 +54,13 @@ def levenberg_marquardt(
         relative: likewise, for a step that lowers the sum by less than this share of it.
         shrinkage: factor on the damping after a step that was taken.
         largest: damping at which a member is given up.
+        start: damping of the first step, relative to the diagonal of the normal equations.
+        growth: factor on the damping after a step that was refused.
+        smallest: damping below which it makes no difference.
 
     Source: Marquardt (1963), An algorithm for least-squares estimation of nonlinear parameters.
     """
-    damping = torch.full_like(model.cost, START)
+    damping = torch.full_like(model.cost, start)
     members = torch.arange(len(damping), device=damping.device)
     for _ in range(trials):
         current = model.select(members)
@@ -72,8 +69,8 @@ def levenberg_marquardt(
         lower = gain > 0
         rows = lower.nonzero().squeeze(-1)
         model = model.replaced(members[lower], trial.select(rows))
-        factor = torch.where(lower, shrinkage, GROWTH).to(damping)
-        damping[members] = (damping[members] * factor).clamp(min=SMALLEST)
+        factor = torch.where(lower, shrinkage, growth).to(damping)
+        damping[members] = (damping[members] * factor).clamp(min=smallest)
         settled = (gain.abs() < absolute) | (lower & (gain < relative * current.cost))
         members = members[~(settled | (damping[members] > largest))]
         if not len(members):

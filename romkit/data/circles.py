@@ -14,9 +14,6 @@ TURNS = {2 * np.pi: "2π", 360.0: "360"}
 ROUNDING = 1e-4
 """Share of a turn by which values may exceed it, or a step differ from the others."""
 
-FULL = 0.9
-"""Share of a turn that values of an angle that wraps cover, at least."""
-
 FEWEST = 4
 """Values of a parameter, at least, that can go round a circle."""
 
@@ -48,8 +45,11 @@ def _in_code(turn: str) -> str:
     return "2 * numpy.pi" if turn == "2π" else turn
 
 
-def _wrapped(data: xr.Dataset) -> list[tuple[str, str, int, float]]:
-    """List components that wrap: name, turn, run and time of the first jump."""
+def _wrapped(data: xr.Dataset, *, full: float = 0.9) -> list[tuple[str, str, int, float]]:
+    """List components that wrap: name, turn, run and time of the first jump.
+
+    `full`: share of a turn that values of an angle that wraps cover, at least.
+    """
     state = data["state"].transpose(*DIMS)
     if state.chunks or state.sizes["time"] < FEWEST:
         return []
@@ -57,7 +57,7 @@ def _wrapped(data: xr.Dataset) -> list[tuple[str, str, int, float]]:
     found = []
     for turn, words in TURNS.items():
         covered = (high - low) / turn  # (n,)
-        for k in np.flatnonzero((covered > FULL) & (covered < 1 + ROUNDING)):
+        for k in np.flatnonzero((covered > full) & (covered < 1 + ROUNDING)):
             jump = _first_jump(state.values[..., k].astype(float), turn)
             if jump is not None:
                 run, time = jump

@@ -14,12 +14,6 @@ from romkit.core.types import Array
 ROUNDING = 1e-3
 """Largest difference of two times that count as one, as a share of the shortest interval."""
 
-PRESENT = 2 / 3
-"""Smallest share of an even grid's times that must be there for the others to count as missing."""
-
-MANY = 0.1
-"""Share of missing snapshots beyond which runs have times of their own."""
-
 LOST = 0.01
 """Share of an interval that single precision rounds to, from which on its rounding is seen."""
 
@@ -136,7 +130,7 @@ def _check_once(name: str, times: Array) -> None:
     raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
 
 
-def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
+def shared_clock(times: Sequence[Array], *, many: float = 0.1) -> tuple[list[Array], list[str]]:
     """Return times of runs on one clock, and sentences for warnings.
 
     Runs that start at different times are counted each from its start. Times that differ by
@@ -144,6 +138,7 @@ def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
 
     Args:
         times: (Tₖ,) of each run, increasing, at least one.
+        many: share of missing snapshots beyond which runs have times of their own.
     """
     notes = []
     steps = np.concatenate([np.diff(run) for run in times])
@@ -161,7 +156,7 @@ def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
     spanned = np.searchsorted(union, ends, side="right").sum()
     present = sum(len(run) for run in times)
     share = 1 - present / spanned
-    if share > MANY:
+    if share > many:
         notes.append(OWN_TIMES.format(share=1 - share))
     return times, notes
 
@@ -178,11 +173,16 @@ def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
     return np.split(earliest[place], ends[:-1])
 
 
-def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
+def with_missing_times(
+    data: xr.Dataset, dim: str, *, present: float = 2 / 3
+) -> tuple[xr.Dataset, int]:
     """Return data whose times are those of an even grid, NaN where some were missing, and their
     number.
 
     Data stay as they are where times are even, or not those of an even grid.
+
+    `present`: smallest share of an even grid's times that must be there for the others to count
+    as missing.
     """
     times = data[dim].values.astype(np.float64)
     steps = np.diff(times)
@@ -196,7 +196,7 @@ def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
     size = int(counts.sum()) + 1
     missing = size - len(times)
     # with few of its times there, a grid is a coincidence
-    if not missing or len(times) < PRESENT * size:
+    if not missing or len(times) < present * size:
         return data, 0
     behind = np.cumsum(counts)
     places = np.concatenate([[0], behind]).astype(int)

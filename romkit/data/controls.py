@@ -20,12 +20,6 @@ from romkit.data.conversions import in_unit
 from romkit.data.names import unit_of
 from romkit.data.times import held, stretches, times_of
 
-FEWEST = 5
-"""Samples of a stretch that a polynomial can be fitted to, at least."""
-
-ENOUGH = 0.5
-"""Share of the samples in such stretches from which on these are taken one by one."""
-
 T = TypeVar("T", xr.Dataset, xr.DataArray)
 
 Control = Callable[[Tensor], Tensor]
@@ -110,16 +104,22 @@ INPUT_UNITS = "input_units"
 HELD, LINEAR = BETWEEN = "held", "linear"
 """Inputs between two samples, as the attribute `between` of `control` declares them."""
 
-STILL, ISOLATED = 0.5, 0.8
-"""Shares of samples without a change, and of changes that follow none, from which on inputs that are
-not declared count as held."""
 
-
-def is_held(values: Array, declared: object = None, by_law: bool | None = None) -> bool:
+def is_held(
+    values: Array,
+    declared: object = None,
+    by_law: bool | None = None,
+    *,
+    still: float = 0.5,
+    isolated: float = 0.8,
+) -> bool:
     """Tell whether inputs (C, T, q) keep their value until the next sample.
 
     Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they
     are held if they look like a staircase: values that stay, and jump at single samples.
+
+    `still`, `isolated`: shares of samples without a change, and of changes that follow none,
+    from which on inputs that are not declared count as held.
 
     Raises:
         InputError: declared as something else than "held" or "linear".
@@ -133,11 +133,11 @@ def is_held(values: Array, declared: object = None, by_law: bool | None = None) 
     is_known = np.isfinite(steps)
     changed = is_known & (steps != 0)
     number = changed.sum()
-    if number == 0 or number > (1 - STILL) * is_known.sum():
+    if number == 0 or number > (1 - still) * is_known.sum():
         return False
     # a signal that is sampled coarsely rests as well, but then moves for several samples
     follows_another = changed[:, 1:] & changed[:, :-1]
-    most = (1 - ISOLATED) * number
+    most = (1 - isolated) * number
     return bool(follows_another.sum() <= most)
 
 
@@ -195,12 +195,16 @@ def _jumps(data: xr.Dataset) -> Array:
     return jumps
 
 
-def _are_long(numbers: Array) -> bool:
+def _are_long(numbers: Array, *, fewest: int = 5, enough: float = 0.5) -> bool:
     """Tell whether most samples are in stretches (C, T), by number, that a polynomial can be fitted
     to.
+
+    `fewest`: samples of a stretch that a polynomial can be fitted to, at least.
+
+    `enough`: share of the samples in such stretches from which on these are taken one by one.
     """
-    usable = sum(piece.stop - piece.start for _, piece in stretches(numbers, FEWEST))
-    return usable >= ENOUGH * np.count_nonzero(numbers)
+    usable = sum(piece.stop - piece.start for _, piece in stretches(numbers, fewest))
+    return usable >= enough * np.count_nonzero(numbers)
 
 
 def held_if_told(data: xr.Dataset) -> bool | None:
@@ -213,10 +217,6 @@ def held_if_told(data: xr.Dataset) -> bool | None:
     if is_constant and "between" not in data["control"].attrs:
         return None
     return inputs_held(data)
-
-
-SAME_TIME = 0.01
-"""Difference of times that are the same, which rounding stays below, relative to the interval."""
 
 
 def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
@@ -388,10 +388,13 @@ def _of_table(table: pd.DataFrame) -> xr.DataArray:
     return xr.DataArray(table.to_numpy(), coords, ("time", "input"))
 
 
-def _check_times(control: xr.DataArray, times: Tensor) -> None:
+def _check_times(control: xr.DataArray, times: Tensor, *, same_time: float = 0.01) -> None:
     """Raise where samples have times, since the first one, that are not those of the output.
 
     Another number of samples is refused by its shape.
+
+    `same_time`: difference of times that are the same, which rounding stays below, relative to
+    the interval.
     """
     if "time" not in control.coords or control["time"].shape != times.shape or len(times) < 2:
         return
@@ -402,7 +405,7 @@ def _check_times(control: xr.DataArray, times: Tensor) -> None:
         return
     wanted = (times - times[0]).cpu().numpy()
     apart = np.abs(since - wanted).max()
-    if apart <= SAME_TIME * np.diff(wanted).min():
+    if apart <= same_time * np.diff(wanted).min():
         return
     raise InputError(
         "control",

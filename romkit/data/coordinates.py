@@ -27,9 +27,6 @@ ATTRIBUTE = "coordinate"
 PLAIN = "c"
 """Name of the parameter itself as its coordinate."""
 
-CURVED = 1.2
-"""Ratio of the ends of a parameter's range from which 1/c and log c are worth a try."""
-
 NEAREST = 0.1
 """Share of the lowest training value at which 1/c and log c stop, since they end at zero."""
 
@@ -72,10 +69,13 @@ COORDINATES = {
 """Coordinates by name, the parameter itself first."""
 
 
-def are_worth_a_try(low: float, high: float) -> bool:
-    """Tell whether 1/c and log c differ enough from a parameter with such a range."""
+def are_worth_a_try(low: float, high: float, *, curved: float = 1.2) -> bool:
+    """Tell whether 1/c and log c differ enough from a parameter with such a range.
+
+    `curved`: ratio of the ends of a parameter's range from which 1/c and log c are worth a try.
+    """
     near, far = sorted((abs(low), abs(high)))
-    return low * high > 0 and far > CURVED * near
+    return low * high > 0 and far > curved * near
 
 
 def coordinates_of(data: xr.Dataset) -> tuple[str, ...]:

@@ -11,9 +11,6 @@ from romkit.core.types import Array
 from romkit.data.context import context_names
 from romkit.data.schema import DIMS
 
-SHOWN = 8
-"""Runs that are named, at most."""
-
 
 def warn_of_equal_runs(data: xr.Dataset) -> None:
     """Warn of runs in romkit's schema that are equal to the last bit, with the same inputs, at
@@ -47,11 +44,14 @@ def _context(data: xr.Dataset, names: list[str], run: int) -> str:
     return ", ".join(f"{name} = {data[name].values[run]:.6g}" for name in names)
 
 
-def _besides(runs: list[int]) -> str:
-    """Say which other runs are equal to earlier ones."""
+def _besides(runs: list[int], *, shown: int = 8) -> str:
+    """Say which other runs are equal to earlier ones.
+
+    `shown`: runs that are named, at most.
+    """
     if not runs:
         return ""
-    return f"; equal to earlier ones, too: {len(runs)} runs, {listed(runs[:SHOWN])}"
+    return f"; equal to earlier ones, too: {len(runs)} runs, {listed(runs[:shown])}"
 
 
 def _equal_ones(data: xr.Dataset, contexts: Array) -> list[tuple[int, int]]:

@@ -24,15 +24,6 @@ GROWTH = 1.5
 cycle has none.
 """
 
-AS_OTHERS = 0.25
-"""Growth rate of other runs, in that of a run, from which on the run does what others do."""
-
-FOR_MEDIAN = 64
-"""Snapshots whose median is that of the data."""
-
-FEWEST = 3
-"""Runs of which one can be unlike the others."""
-
 
 class Extreme(NamedTuple):
     """Samples of a run that are far beyond those of the other runs.
@@ -52,14 +43,16 @@ class Extreme(NamedTuple):
     variable: Variable
 
 
-def warn_of_extremes(data: xr.Dataset) -> None:
+def warn_of_extremes(data: xr.Dataset, *, fewest: int = 3) -> None:
     """Warn of runs in romkit's schema that end far beyond all others, and of single such samples.
 
     Deviations, and with them all relative errors, would be those of a few wrong numbers. Runs are
     silent where they are larger from their start on, reach a larger limit cycle, or grow as others
     do. Data in chunks are read run by run.
+
+    `fewest`: runs of which one can be unlike the others.
     """
-    if data.sizes["trajectory"] < FEWEST:
+    if data.sizes["trajectory"] < fewest:
         return
     # land everywhere has no components
     variables = [variable for variable in layout_of(data).variables if variable.size]
@@ -74,10 +67,15 @@ def warn_of_extremes(data: xr.Dataset) -> None:
         warn(_in_words(extremes, data), DataWarning)
 
 
-def _distances(state: xr.DataArray, variables: Sequence[Variable]) -> Array:
-    """Return largest distances (C, T, V) of the components of each variable from their medians."""
+def _distances(
+    state: xr.DataArray, variables: Sequence[Variable], *, for_median: int = 64
+) -> Array:
+    """Return largest distances (C, T, V) of the components of each variable from their medians.
+
+    `for_median`: snapshots whose median is that of the data.
+    """
     runs, times, _ = state.shape
-    rows = np.linspace(0, runs * times - 1, min(FOR_MEDIAN, runs * times)).astype(int)
+    rows = np.linspace(0, runs * times - 1, min(for_median, runs * times)).astype(int)
     run, time = (xr.DataArray(numbers, dims="row") for numbers in divmod(rows, times))
     some = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
     median = np.ma.median(some, axis=0).filled(0.0)  # (n,)
@@ -143,8 +141,14 @@ def _spikes(distances: Array, variable: Variable) -> list[Extreme]:
     return extremes
 
 
-def _ends(of_each: Array, variables: Sequence[Variable]) -> list[Extreme]:
-    """Return ends of runs that grow as no other run does, by distances (C, T, V) of variables."""
+def _ends(
+    of_each: Array, variables: Sequence[Variable], *, as_others: float = 0.25
+) -> list[Extreme]:
+    """Return ends of runs that grow as no other run does, by distances (C, T, V) of variables.
+
+    `as_others`: growth rate of other runs, in that of a run, from which on the run does what
+    others do.
+    """
     distances = np.fmax.reduce(of_each, -1)  # (C, T)
     runs, usual = _beyond(distances)
     others = np.delete(distances, runs, axis=0)
@@ -160,7 +164,7 @@ def _ends(of_each: Array, variables: Sequence[Variable]) -> list[Extreme]:
         last = far + 3 * (len(course) - far) // 4
         growth = _growth(course[None], last)
         # others that grow at the same times are on the way to where the run is
-        if growth <= GROWTH or _growth(others, known[last]) >= growth**AS_OTHERS:
+        if growth <= GROWTH or _growth(others, known[last]) >= growth**as_others:
             continue
         usual_before = np.flatnonzero(course[:far] <= usual)
         first = int(usual_before[-1]) + 1 if len(usual_before) else 0

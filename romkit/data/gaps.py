@@ -9,9 +9,6 @@ from romkit.core.types import Array
 LONGEST = 3.0
 """Longest interval that is filled by default, in usual ones of the run or in the one beside it."""
 
-UNEVEN = 4.0
-"""Ratio of the long intervals to the short ones from which on intervals vary."""
-
 GROWTH = 10.0 * (1 + 1e-6)
 """Factor by which integrators lengthen a step at most, up to rounding of the times."""
 
@@ -26,10 +23,13 @@ ROUNDING = 1e-9
 Rule = Callable[[Array], Array]
 
 
-def vary(intervals: Array) -> bool:
-    """Tell whether intervals are as different as those of an adaptive integrator."""
+def vary(intervals: Array, *, uneven: float = 4.0) -> bool:
+    """Tell whether intervals are as different as those of an adaptive integrator.
+
+    `uneven`: ratio of the long intervals to the short ones from which on intervals vary.
+    """
     short, long = np.quantile(intervals, [0.1, 0.9])
-    return bool(long > UNEVEN * short)
+    return bool(long > uneven * short)
 
 
 def usual_interval(run: Array) -> float:

@@ -25,9 +25,6 @@ from romkit.data.names import unit_of
 
 AXIS = "component"
 
-ROUNDED = 0.01
-"""Difference of coordinates, in their spacing, up to which they are places with fewer digits."""
-
 
 @dataclass(frozen=True)
 class Variable:
@@ -375,8 +372,12 @@ def component_names(data: xr.Dataset | xr.DataArray) -> Names:
     return tuple(map(str, data[AXIS].values))
 
 
-def _are_places(values: Array, wanted: Array) -> bool:
-    """Tell whether coordinates (k,) are these, numbers up to a small part of their spacing."""
+def _are_places(values: Array, wanted: Array, *, rounded: float = 0.01) -> bool:
+    """Tell whether coordinates (k,) are these, numbers up to a small part of their spacing.
+
+    `rounded`: difference of coordinates, in their spacing, up to which they are places with
+    fewer digits.
+    """
     if tensors.alike(values, wanted):
         return True
     if values.dtype.kind not in "iuf" or wanted.dtype.kind not in "iuf":
@@ -385,7 +386,7 @@ def _are_places(values: Array, wanted: Array) -> bool:
     spacing = spacing[spacing > 0]
     if len(spacing) == 0:
         return False
-    return bool(np.abs(values - wanted).max() < ROUNDED * spacing.min())
+    return bool(np.abs(values - wanted).max() < rounded * spacing.min())
 
 
 def _sorted(values: Array) -> Array:

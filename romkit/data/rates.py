@@ -10,15 +10,6 @@ from romkit.data.layout import Layout
 from romkit.data.schema import DIMS
 from romkit.data.times import stretches
 
-LARGEST = 200_000
-"""Numbers that are compared at most."""
-
-TOLERANCE = 0.1
-"""Largest deviation of the slope of difference quotients over rates from one, beside its error."""
-
-SIGNIFICANT = 3.0
-"""Standard errors of the slope that are a difference."""
-
 FEWEST = 4
 """Samples of a stretch that can be compared."""
 
@@ -80,8 +71,16 @@ def _quotients(x: Array, t: Array, order: int) -> Array:
     return quotients
 
 
-def _slope_in_words(observed: Array, predicted: Array) -> str:
-    """Return words where the slope of observed over predicted rates (N, n) is not one."""
+def _slope_in_words(
+    observed: Array, predicted: Array, *, tolerance: float = 0.1, significant: float = 3.0
+) -> str:
+    """Return words where the slope of observed over predicted rates (N, n) is not one.
+
+    `tolerance`: largest deviation of the slope of difference quotients over rates from one,
+    beside its error.
+
+    `significant`: standard errors of the slope that are a difference.
+    """
     # regression through the origin: a constant offset of rates is a difference, too
     power = float(np.square(predicted).sum())
     if power == 0:
@@ -89,16 +88,18 @@ def _slope_in_words(observed: Array, predicted: Array) -> str:
     slope = float((observed * predicted).sum()) / power
     residual = observed - slope * predicted
     variance = np.square(residual).mean() / power
-    error = SIGNIFICANT * float(np.sqrt(variance))
+    error = significant * float(np.sqrt(variance))
     # rates of noise alone have a slope within its error of both zero and one
-    if abs(slope - 1) <= TOLERANCE + error and slope > error:
+    if abs(slope - 1) <= tolerance + error and slope > error:
         return ""
     return f"difference quotients are {slope:.3g} times its values, where a rate has 1"
 
 
-def sampled(data: xr.Dataset, layout: Layout, lead: Names) -> Array:
+def sampled(data: xr.Dataset, layout: Layout, lead: Names, *, largest: int = 200_000) -> Array:
     """Return some of the components of the variables of a layout, (runs, times, k), for a
     comparison.
+
+    `largest`: numbers that are compared at most.
     """
     values = layout.gather(data, lead)
     runs, _, n = values.shape
@@ -106,7 +107,7 @@ def sampled(data: xr.Dataset, layout: Layout, lead: Names) -> Array:
     component_step = max(1, n // 50)
     # whole runs of few numbers, the beginnings of larger ones
     share = run_step * component_step
-    longest = max(FEWEST, LARGEST * share // max(1, runs * n))
+    longest = max(FEWEST, largest * share // max(1, runs * n))
     sample = values[::run_step, :longest, ::component_step]
     (sample,) = runtime.computed("check of the rates", sample)
     return np.asarray(sample, dtype=np.float64)

@@ -22,9 +22,6 @@ MOST = 1e9
 DENSE, DENSEST = 0.25, 0.1
 """Quantiles of the intervals of runs: of those where samples are dense, and of the shortest."""
 
-PER_SAMPLE = 4
-"""Common times, at most, for each sample of the run that has most of them."""
-
 FEW = 1000
 """Number of common times that is allowed in any case."""
 
@@ -174,14 +171,18 @@ def _check_step(clocks: list[Array], step: float) -> None:
     )
 
 
-def _default_step(data: xr.Dataset, clocks: list[Array], longest: float | None) -> float:
+def _default_step(
+    data: xr.Dataset, clocks: list[Array], longest: float | None, *, per_sample: int = 4
+) -> float:
     """Return the longest interval at which splines meet the samples; without one, as with noise,
     that of the samples.
+
+    `per_sample`: common times, at most, for each sample of the run that has most of them.
     """
     intervals = np.concatenate([np.diff(run) for run in clocks])
     durations = np.array([run[-1] - run[0] for run in clocks])
     samples = np.array([len(run) for run in clocks])
-    most_times = max(PER_SAMPLE * samples.max(), FEW)
+    most_times = max(per_sample * samples.max(), FEW)
     bound = durations.max() / most_times
     dense, shortest = np.maximum(np.quantile(intervals, [DENSE, DENSEST]), bound)
     if vary(intervals):

@@ -17,9 +17,6 @@ from romkit.data.spelling import without_unit
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
 
-MINORITY = 0.5
-"""Share of the runs that have a time, up to which it is one of their own."""
-
 NAMED = 8
 """Most trajectories and variables that are named."""
 
@@ -150,8 +147,11 @@ def _missing_in_words(whole: Array) -> str:
     return f"{words}; left out of fits, learn fills gaps of two at most"
 
 
-def _have_own_times(whole: Array) -> bool:
-    """Tell whether most times within several runs (C, T) are those of a minority of them."""
+def _have_own_times(whole: Array, *, minority: float = 0.5) -> bool:
+    """Tell whether most times within several runs (C, T) are those of a minority of them.
+
+    `minority`: share of the runs that have a time, up to which it is one of their own.
+    """
     runs = whole[whole.any(1)]
     if len(runs) < 2:
         return False
@@ -159,4 +159,4 @@ def _have_own_times(whole: Array) -> bool:
     goes_on = np.maximum.accumulate(runs[:, ::-1], axis=1)[:, ::-1]
     within = (begun & goes_on).sum(0)  # (T,) runs that have begun and go on
     present = runs.sum(0)
-    return bool(np.median(present / np.maximum(within, 1)) <= MINORITY)
+    return bool(np.median(present / np.maximum(within, 1)) <= minority)

@@ -14,9 +14,6 @@ from romkit.data.clocks import check_clock, single_precision
 EVEN = 1e-3
 """Largest deviation of a step from the mean one, relative to it, of times that count as even."""
 
-ROUNDED = 0.1
-"""Largest error of rounding, relative to the mean step, of times that may have been even before."""
-
 DECIMALS = 9
 """Most decimals that times were rounded to."""
 
@@ -62,16 +59,19 @@ def _check_one_axis(argument: str, values: Array) -> None:
         )
 
 
-def _step_before_rounding(times: Array) -> float | None:
+def _step_before_rounding(times: Array, *, rounded: float = 0.1) -> float | None:
     """Return the step of even times that were rounded to some decimals since, or to single
     precision, None where they were not.
+
+    `rounded`: largest error of rounding, relative to the mean step, of times that may have been
+    even before.
     """
     index = np.arange(len(times))
     elapsed = times - times[0]
     step, start = np.polyfit(index, elapsed, 1)
     line = start + step * index
     error = np.abs(elapsed - line).max()
-    if len(times) < 4 or error > ROUNDED * step:
+    if len(times) < 4 or error > rounded * step:
         return None
     spacing = single_precision(times)
     if spacing:
@@ -81,7 +81,7 @@ def _step_before_rounding(times: Array) -> float | None:
         largest = 1.05 * 10.0**-decimals
         if not np.allclose(np.round(times, decimals), times, rtol=0, atol=1e-6 * largest):
             continue
-        is_explained = error <= largest and largest <= 2 * ROUNDED * step
+        is_explained = error <= largest and largest <= 2 * rounded * step
         return float(step) if is_explained else None
     return None
 

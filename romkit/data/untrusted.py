@@ -70,21 +70,21 @@ def _changed(name: object) -> FileError:
     return FileError(name, problem="has changed since romkit wrote it (checksum)", fix=RESTORE)
 
 
-DEFLATED = 1032
-"""Times that the compression of zlib shrinks numbers, at most (zlib's technical details)."""
-
 SMALL = 1 << 28
 """Bytes that are read whatever the size of a file."""
 
 
-def check_declared(name: object, declared: int, size: int) -> None:
+def check_declared(name: object, declared: int, size: int, *, deflated: int = 1032) -> None:
     """Refuse a file of some size [bytes] that declares many more numbers than it can hold: chunks that
     nobody wrote would be filled in memory.
+
+    `deflated`: times that the compression of zlib shrinks numbers, at most (zlib's technical
+    details).
 
     Raises:
         FileError: it does.
     """
-    if declared <= max(SMALL, DEFLATED * size):
+    if declared <= max(SMALL, deflated * size):
         return
     problem = f"declares {declared / 1e9:.3g} GB of numbers, and has {size / 1e3:.3g} kB"
     raise FileError(name, problem=problem, fix=OWN_NUMBERS)

@@ -31,24 +31,6 @@ TYPES = {
 }
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""
 
-SCRATCH_LIMIT = 2**22
-"""Bytes of intermediate results of one block, which live on the stack and should stay in the cache."""
-
-TOLERANCE = 64
-"""Largest error of the compiled field, in units of torch's own rounding error; in twelve fields it
-was 10 at most.
-"""
-
-SENSITIVITY = 100
-"""Further error allowed, in units of the change of torch's result when the state is rounded: large
-if singular.
-"""
-
-TRIALS = (0.0, 0.01, 0.3)
-"""Distances of the states of the comparison from the given one, relative to a member's largest
-component.
-"""
-
 
 class Kernel(abc.ABC):
     """A compiled field; a subclass adds the loop around it.
@@ -84,14 +66,26 @@ class Kernel(abc.ABC):
         self._shared, self._by_member = self._pack()
         self._check_trials(field, trace, times, y)
 
-    def _check_trials(self, field: Field, trace: Trace, times: Tensor, y: Tensor) -> None:
-        """Compare with torch at several times and distances from the given state."""
+    def _check_trials(
+        self,
+        field: Field,
+        trace: Trace,
+        times: Tensor,
+        y: Tensor,
+        *,
+        trials: tuple[float, ...] = (0.0, 0.01, 0.3),
+    ) -> None:
+        """Compare with torch at several times and distances from the given state.
+
+        `trials`: distances of the states of the comparison from the given one, relative to
+        a member's largest component.
+        """
         # the same noise in every run, so that the verdict is the same
         phases = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4)
         noise = phases.cos().reshape(y.shape) * _largest(y)
         with torch.no_grad():
-            for k, distance in enumerate(TRIALS):
-                t = times[k * (len(times) - 1) // (len(TRIALS) - 1)]
+            for k, distance in enumerate(trials):
+                t = times[k * (len(times) - 1) // (len(trials) - 1)]
                 self._check(field, trace, t, y + distance * noise)
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
@@ -102,9 +96,14 @@ class Kernel(abc.ABC):
         self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
         return out
 
-    def _build(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
+    def _build(
+        self, trace: Trace, y: Tensor, *, scratch_limit: int = 2**22
+    ) -> tuple[Any, ConstantPools, int]:
         """Return the functions of `loop` for a trace, the constants that they read, and the members
         of a block of these.
+
+        `scratch_limit`: bytes of intermediate results of one block, which live on the stack
+        and should stay in the cache.
         """
         if y.is_cuda:
             return self._build_for_gpu(trace, y)
@@ -114,7 +113,7 @@ class Kernel(abc.ABC):
         body = lower(trace)
         # all intermediate results of a block are on the stack
         numbers = (body.scratch + self.numbers_kept(self._size)) * lanes
-        if numbers * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
+        if numbers * y.element_size() > min(scratch_limit, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
         text = source(body, name, lanes, self._size, self.loop, self.tables)
         return library(text), body.constants, lanes
@@ -138,24 +137,39 @@ class Kernel(abc.ABC):
             self._shared, self._by_member = self._pack()
         return at(self._shared), at(self._by_member), ctypes.c_int64(self._members)
 
-    def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:
+    def _check(
+        self,
+        field: Field,
+        trace: Trace,
+        t: Tensor,
+        y: Tensor,
+        *,
+        tolerance: int = 64,
+        sensitivity: int = 100,
+    ) -> None:
         """Compare with torch, so that a mistranslation can never pass for a result.
 
         The effect of rounding on a member is the difference of the same calls in single and in
         double precision, in units of single precision; in double precision it is as many units of
         that.
+
+        `tolerance`: largest error of the compiled field, in units of torch's own rounding
+        error; in twelve fields it was 10 at most.
+
+        `sensitivity`: further error allowed, in units of the change of torch's result when
+        the state is rounded: large if singular.
         """
         unit = torch.finfo(y.dtype).eps
         expected = field(t, y).expand_as(y)
         compiled = self.evaluate(t.item(), y)
         # most are equal within this, and what follows takes longer
-        if _equal(compiled, expected, TOLERANCE * unit * _largest(expected)):
+        if _equal(compiled, expected, tolerance * unit * _largest(expected)):
             return
-        allowed = TOLERANCE * unit * (_rounding(trace, t, y) + _largest(expected))
+        allowed = tolerance * unit * (_rounding(trace, t, y) + _largest(expected))
         if _equal(compiled, expected, allowed):
             return
         change = _largest(field(t, y * (1 + 4 * unit)) - expected)
-        if not _equal(compiled, expected, allowed + SENSITIVITY * change):
+        if not _equal(compiled, expected, allowed + sensitivity * change):
             raise Unsupported("its compiled form disagrees with torch")
 
 

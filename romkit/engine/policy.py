@@ -38,26 +38,10 @@ The compiler takes 1 to 6 s, once on a machine; repeated runs are up to thirty t
 ones would gain less than a tenth of a second.
 """
 
-CALL, NUMBER = 5e-6, 1e-9
-"""Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of
-100 members).
-"""
-
 CALL_ON_GPU, CAPTURED_CALL = 9e-6, 1e-6
 """Seconds of a call of torch on an H200, by itself and within a captured step (1 to 2 µs on an
 H100).
 """
-
-CALLS_OF_STAGE = 5
-"""Calls of torch in a captured step for each evaluation of the field, beside those of the field."""
-
-THREAD_RATE = 1.5e8
-"""Operations per second of one thread of an H200 or H100: between 6e7, where its numbers leave the
-cache, and 3e8.
-"""
-
-GPU_COMPILER = 0.5
-"""Seconds to compile a kernel for a GPU, load it and compare it with torch."""
 
 FUSED = 200_000
 """Evaluations of a field on a GPU from which compiling its step pays."""
@@ -126,9 +110,14 @@ def launched_if(
     y: Tensor,
     h: Tensor,
     evaluations: float,
+    *,
+    calls_of_stage: int = 5,
 ) -> tuple[K | CapturedSteps | None, str]:
     """`compiled_if` for fixed steps on a GPU: the run as one launch, else each step of length h as
     one, or None.
+
+    `calls_of_stage`: calls of torch in a captured step for each evaluation of the field, beside
+    those of the field.
     """
     if engine == "torch":
         return None, "torch"
@@ -137,7 +126,7 @@ def launched_if(
     name = "captured"
     try:
         recorded = trace_field(field, y)
-        calls = evaluations * (len(recorded.calls) + CALLS_OF_STAGE)
+        calls = evaluations * (len(recorded.calls) + calls_of_stage)
         seconds = calls * CAPTURED_CALL
         worth = engine == "compiled"
         if not worth:
@@ -156,36 +145,59 @@ def launched_if(
 
 
 def _pays_on_gpu(
-    field: Field, t: Tensor, y: Tensor, recorded: Trace, evaluations: float, seconds: float
+    field: Field,
+    t: Tensor,
+    y: Tensor,
+    recorded: Trace,
+    evaluations: float,
+    seconds: float,
+    *,
+    thread_rate: float = 1.5e8,
+    gpu_compiler: float = 0.5,
 ) -> bool:
     """Tell whether a thread for each member takes less time than torch, which takes so many
     seconds.
 
     A thread does alone what torch spreads over the GPU, so members that are much work do not pay.
+
+    `thread_rate`: operations per second of one thread of an H200 or H100: between 6e7, where
+    its numbers leave the cache, and 3e8.
+
+    `gpu_compiler`: seconds to compile a kernel for a GPU, load it and compare it with torch.
     """
     members = math.prod(y.shape[:-1])
     numbers = sum(output.numel() for call in recorded.calls for output in call.outputs)
     with FlopCounterMode(display=False) as products:
         field(t, y)
     operations = (products.get_total_flops() + numbers) / members
-    seconds_of_threads = evaluations * operations / THREAD_RATE
-    return GPU_COMPILER + seconds_of_threads < seconds
+    seconds_of_threads = evaluations * operations / thread_rate
+    return gpu_compiler + seconds_of_threads < seconds
 
 
 def is_short(
-    field: Field, t: Tensor, y: Tensor, evaluations: float, further_calls: float = 0.0
+    field: Field,
+    t: Tensor,
+    y: Tensor,
+    evaluations: float,
+    further_calls: float = 0.0,
+    *,
+    call: float = 5e-6,
+    number: float = 1e-9,
 ) -> bool:
     """Tell whether torch takes a run of so many evaluations to its end sooner than is worth
     compiling.
 
     Short are runs of RK4 below 530 steps for 10 calls on a few numbers, 110 for 64, 42 for 436.
+
+    `call`, `number`: seconds in torch: of a call (2 to 8 µs on a free core), and of a number it
+    computes (batches of 100 members).
     """
     if evaluations < (FEW_ON_GPU if y.is_cuda else FEW):
         return True
     if y.is_cuda:
         return False  # the number of threads decides there
     calls, numbers = work(field, t, y)
-    seconds_in_torch = evaluations * (CALL * calls + NUMBER * numbers) + CALL * further_calls
+    seconds_in_torch = evaluations * (call * calls + number * numbers) + call * further_calls
     return seconds_in_torch < WORTHWHILE + PREPARATION * calls
 
 

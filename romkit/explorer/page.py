@@ -63,17 +63,11 @@ released slider.
 NEAR = 0.02
 """Radius of the ball of a certificate, in standard deviations of the whole state."""
 
-LIMIT = 3.0
-"""End of the colour scale of fields, in standard deviations."""
-
 STEPS = 200
 """Steps of a slider from end to end."""
 
 PLAYED = 4
 """Steps of the slider from one picture to the next while it plays."""
-
-PERIOD = 300
-"""Milliseconds from one picture to the next."""
 
 WIDTH = 260
 """Width of a slider and of what stands below it [pixels]."""
@@ -241,13 +235,16 @@ class Page:
         with self.compare.param.update(loading=True):
             self.update()
 
-    def _play(self, on: bool) -> None:
-        """Move the first slider to and fro until the button is pressed again."""
+    def _play(self, on: bool, *, period: int = 300) -> None:
+        """Move the first slider to and fro until the button is pressed again.
+
+        `period`: milliseconds from one picture to the next.
+        """
         if self.playing is not None:
             self.playing.stop()
             self.playing = None
         if on:
-            self.playing = pn.state.add_periodic_callback(self.step, period=PERIOD)
+            self.playing = pn.state.add_periodic_callback(self.step, period=period)
 
     def step(self) -> None:
         """Move the first slider a little, and from its end back to its begin."""
@@ -336,9 +333,12 @@ class Page:
             _put_legend_above(plot)
         return [portrait, latent, *self._fields(), error, lag, self._diagram()]
 
-    def _fields(self) -> list[figure]:
-        """Pictures of both models over time, with one colour scale."""
-        mapper = LinearColorMapper("Viridis256", low=-LIMIT, high=LIMIT)
+    def _fields(self, *, limit: float = 3.0) -> list[figure]:
+        """Pictures of both models over time, with one colour scale.
+
+        `limit`: end of the colour scale of fields, in standard deviations.
+        """
+        mapper = LinearColorMapper("Viridis256", low=-limit, high=limit)
         plots = []
         for name, source in self.fields.items():
             plot = _figure(f"{name}, in deviations", "time", "component")

@@ -41,17 +41,6 @@ from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
 from romkit.laws.shooting import POLISHED, SAMPLES
 
-CLOCK = 0.99
-"""Cosine between the effect of a parameter and that of a faster clock from which on they are one."""
-
-UNLIKE, COUNTS = 3.0, 0.02
-"""Deviation of the residuals of a placed run, in that of the training and in the largest latent,
-from which on it is of another kind."""
-
-BEYOND = 0.1
-"""Share of the range of a hidden parameter, beyond it, from which on a placed one is far from the
-groups."""
-
 
 @validated
 def hidden_context(
@@ -224,12 +213,21 @@ class HiddenContext:
         estimate = Estimate.of(at, self.discovery.posterior)
         return PlacedRun(self, estimate, float(times[0]), float(times[-1]))
 
-    def _warn_if_unlike(self, at: Placed) -> None:
-        """Warn of a run that the law does not follow, or whose context is far from the groups."""
+    def _warn_if_unlike(
+        self, at: Placed, *, unlike: float = 3.0, counts: float = 0.02, beyond: float = 0.1
+    ) -> None:
+        """Warn of a run that the law does not follow, or whose context is far from the groups.
+
+        `unlike`, `counts`: deviation of the residuals of a placed run, in that of the
+        training and in the largest latent, from which on it is of another kind.
+
+        `beyond`: share of the range of a hidden parameter, beyond it, from which on a
+        placed one is far from the groups.
+        """
         noise = residual_noise(at.end, self.number)
         usual = self.discovery.posterior.noise.variance
         deviation = noise.variance**0.5
-        if noise.variance > UNLIKE**2 * usual and deviation > COUNTS:
+        if noise.variance > unlike**2 * usual and deviation > counts:
             warn(
                 f"place: no context makes the law follow the run; residuals of {deviation:.2g} of the "
                 f"largest state, {usual**0.5:.2g} in the training; its context and forecast mean little",
@@ -237,7 +235,7 @@ class HiddenContext:
             )
         hidden = at.family.hidden[0]
         low, high = self._hidden.amin(0), self._hidden.amax(0)
-        outside = torch.maximum(low - hidden, hidden - high) > BEYOND * (high - low)
+        outside = torch.maximum(low - hidden, hidden - high) > beyond * (high - low)
         for k in outside.nonzero().flatten().tolist():
             warn(
                 f"{self.names[k]}: {float(hidden[k]):.3g} of a placed run is beyond those of the "
@@ -428,13 +426,17 @@ class HiddenContext:
             said += f"; {clocks[0]} scales time"
         return said
 
-    def _as_clocks(self) -> list[bool]:
-        """Tell whether each hidden parameter makes all rates faster by one factor."""
+    def _as_clocks(self, *, clock: float = 0.99) -> list[bool]:
+        """Tell whether each hidden parameter makes all rates faster by one factor.
+
+        `clock`: cosine between the effect of a parameter and that of a faster clock from
+        which on they are one.
+        """
         family = self.discovery.posterior.family
         tangents, rates = family.tangents, family.weights.flatten(1)  # (G, K m, r)
         along = torch.einsum("gn,gnr->r", rates, tangents)
         sizes = rates.norm() * tangents.square().sum((0, 1)).sqrt()
-        return (along.abs() > CLOCK * sizes).tolist()
+        return (along.abs() > clock * sizes).tolist()
 
     def __repr__(self) -> str:
         noun = "parameter" if self.number == 1 else "parameters"

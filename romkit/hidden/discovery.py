@@ -31,16 +31,6 @@ from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import NEAR, NOISY, ROUGH
 
-LEVEL, WIDTH = 0.9, 1.6449
-"""Level at which factors are told, and the deviations of a normal law that have it."""
-
-SURE = 0.99
-"""Level of the test whether runs of a group share a parameter."""
-
-CURVE = 0.3
-"""Error of contexts that a curve tells, in their deviations, up to which they lie on it: it leaves a
-tenth of their variance. Of contexts that are not on a curve, left-out ones err by 1 or more."""
-
 LARGEST = 2.0234
 """Quantile of the Tracy-Widom law of order one, at level 0.99."""
 
@@ -155,11 +145,16 @@ class _Evidence:
             return self.check(chosen).shared >= chosen.structure.hidden
         return above
 
-    def _is_curve(self, structure: Structure) -> bool:
-        """Tell whether contexts of several parameters lie on a curve, along which there is one."""
+    def _is_curve(self, structure: Structure, *, curve: float = 0.3) -> bool:
+        """Tell whether contexts of several parameters lie on a curve, along which there is one.
+
+        `curve`: error of contexts that a curve tells, in their deviations, up to which they
+        lie on it: it leaves a tenth of their variance. Of contexts that are not on a curve,
+        left-out ones err by 1 or more.
+        """
         family = self.fit(structure).posterior.family
         points = self._own(structure.degree).points(family)
-        return error_along_curve(points, family.hidden) < CURVE
+        return error_along_curve(points, family.hidden) < curve
 
     def is_above_noise(self, structure: Structure) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
@@ -235,9 +230,20 @@ def _fit(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> _F
     return _Fit(end, Posterior.of(end, family))
 
 
-def _checked(structure: Structure, own: OwnLaws, groups: Groups, posterior: Posterior) -> Check:
+def _checked(
+    structure: Structure,
+    own: OwnLaws,
+    groups: Groups,
+    posterior: Posterior,
+    *,
+    level: float = 0.9,
+    width: float = 1.6449,
+) -> Check:
     """Return contexts and forecasts of groups that are left out, placed by their first part, and
     compared with contexts of all and with their second part; and contexts of their single runs.
+
+    `level`, `width`: level at which factors are told, and the deviations of a normal law that
+    have it.
     """
     of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
@@ -260,8 +266,8 @@ def _checked(structure: Structure, own: OwnLaws, groups: Groups, posterior: Post
                 group_of.append(group)
     shared = number_shared(torch.stack(single), torch.tensor(group_of))
     return Check(
-        factor(torch.cat(of_contexts), LEVEL, WIDTH),
-        factor(torch.cat(of_forecasts), LEVEL, WIDTH),
+        factor(torch.cat(of_contexts), level, width),
+        factor(torch.cat(of_forecasts), level, width),
         shared,
     )
 
@@ -276,10 +282,12 @@ def _pieces(runs: Runs) -> list[Runs]:
     return [early, late]
 
 
-def number_shared(contexts: Tensor, group: Tensor) -> int:
+def number_shared(contexts: Tensor, group: Tensor, *, sure: float = 0.99) -> int:
     """Return number of parameters (N, r) of pieces that differ more between groups than within
     them, by the F test of the analysis of variance of their ranks, which a few lost pieces do not
     change.
+
+    `sure`: level of the test whether runs of a group share a parameter.
 
     Source: Conover, Iman (1981), Rank transformations as a bridge between parametric and
     nonparametric statistics.
@@ -291,7 +299,7 @@ def number_shared(contexts: Tensor, group: Tensor) -> int:
     for column in contexts.T.numpy():
         ranks = stats.rankdata(column)
         test = stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
-        shared += bool(test.pvalue < 1 - SURE)
+        shared += bool(test.pvalue < 1 - sure)
     return shared
 
 

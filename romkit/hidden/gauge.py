@@ -12,9 +12,6 @@ from torch import Tensor
 from romkit.core.tensors import divisor
 from romkit.hidden.family import Family
 
-PROBES = 4
-"""Contexts for each term by which laws are brought into other parameters; more than one suffices."""
-
 
 def gauged(family: Family, information: Tensor, first: int = 0) -> Family:
     """Return the same laws, with hidden parameters in the gauge.
@@ -60,12 +57,16 @@ def _affine(family: Family, linear: Tensor) -> Tensor:
     return torch.cat([linear.new_zeros(1 + p, len(linear)), linear])
 
 
-def _moved(family: Family, change: Tensor) -> Family:
-    """Return the same laws with hidden parameters (1, k, c) @ change, change (1 + p + r, r)."""
+def _moved(family: Family, change: Tensor, *, probes: int = 4) -> Family:
+    """Return the same laws with hidden parameters (1, k, c) @ change, change (1 + p + r, r).
+
+    `probes`: contexts for each term by which laws are brought into other parameters; more than
+    one suffices.
+    """
     with_one = lambda context: torch.cat([torch.ones_like(context[:, :1]), context], -1)  # noqa: E731
     hidden = with_one(family.context) @ change
     draw = torch.Generator().manual_seed(0)
-    number = PROBES * family.terms.number
+    number = probes * family.terms.number
     shape = (number, family.context.shape[1])
     before = torch.randn(shape, generator=draw, dtype=torch.float64)
     p = family.known.shape[1]

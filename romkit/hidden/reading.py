@@ -19,17 +19,8 @@ from romkit.data.context import ROLE
 from romkit.hidden.family import Scale
 from romkit.hidden.search import Groups
 
-FEWEST = 4
-"""Groups from which on a parameter can be left out, found, and judged."""
-
 SHORTEST = 6
 """Samples of a run from which on its first part places it, and its second part judges."""
-
-NARROW = 6
-"""Components of a state that needs no basis."""
-
-SPARSE = 0.5
-"""Share of the common times at which a run has samples, below which runs have times of their own."""
 
 
 def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) -> xr.Dataset:
@@ -48,12 +39,16 @@ def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) 
     return _on_common_times(data)
 
 
-def _on_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Return data whose runs have common times."""
+def _on_common_times(data: xr.Dataset, *, sparse: float = 0.5) -> xr.Dataset:
+    """Return data whose runs have common times.
+
+    `sparse`: share of the common times at which a run has samples, below which runs have times
+    of their own.
+    """
     seen = np.isfinite(data["state"].values).all(-1)  # (C, T)
     first, last = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
     share = seen.sum(1) / np.maximum(last - first, 1)
-    if np.median(share) >= SPARSE:
+    if np.median(share) >= sparse:
         return data
     warn(
         "runs have times of their own; brought to common ones by romkit.data.resampled", DataWarning
@@ -142,19 +137,29 @@ def in_order(labels: Array) -> tuple[Array, Array]:
 
 
 def grouped(
-    data: xr.Dataset, labels: Array, known: Names, rank: int | None
+    data: xr.Dataset,
+    labels: Array,
+    known: Names,
+    rank: int | None,
+    *,
+    fewest: int = 4,
+    narrow: int = 6,
 ) -> tuple[Groups, Frame, Array]:
     """Return runs in groups, their units, and the names of the groups, in the order of their first
     runs.
+
+    `fewest`: groups from which on a parameter can be left out, found, and judged.
+
+    `narrow`: components of a state that needs no basis.
 
     Raises:
         InputError: too few groups or samples, or known parameters that differ within a group.
     """
     names, group = in_order(labels)
-    if len(names) < FEWEST:
+    if len(names) < fewest:
         fix = "name what tells them apart, group='batch', or give more runs"
         got = f"{len(names)} groups of {len(labels)} runs"
-        raise InputError("group", expected=f"{FEWEST} groups or more", got=got, fix=fix)
+        raise InputError("group", expected=f"{fewest} groups or more", got=got, fix=fix)
     values = _of_groups(data, known, group, names)
     states = torch.from_numpy(data["state"].values.astype(float))
     times = torch.from_numpy(data["time"].values.astype(float))
@@ -165,8 +170,8 @@ def grouped(
         raise InputError("runs", expected=f"{SHORTEST} complete samples or more", got=got, fix=fix)
     of_runs = torch.from_numpy(group)
     modes = None
-    if rank is not None or states.shape[-1] > NARROW:
-        modes = _basis(states, rank or NARROW // 2)
+    if rank is not None or states.shape[-1] > narrow:
+        modes = _basis(states, rank or narrow // 2)
     latents = states if modes is None else modes.encode(states)
     scale = Scale.of(latents, times)
     of_known = torch.from_numpy(values)

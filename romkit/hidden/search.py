@@ -28,21 +28,9 @@ EXACT = 1e-4
 DEGREES = {1: (1, 2, 3, 5), 2: (1, 2, 3, 5)}
 """Degrees of laws, by the number of latents."""
 
-OF_MANY = (1, 2, 3)
-"""Degrees of laws of more latents."""
-
-PATHS = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1))
-"""Numbers of hidden parameters with the degree of the coefficients in them, from the simplest on."""
-
 SCOUT, FAR = 2, 2.0
 """Hidden parameters with which degrees are compared, and the error of one, relative to the best,
 from which on it is given up."""
-
-HIGH = 3
-"""Degree above which higher ones are tried only if it is better than the one before."""
-
-PER_COEFFICIENT = 2
-"""Numbers in the data, at least, for each coefficient of a law of all groups."""
 
 LIKE = 0.05
 """Difference of the logarithms of errors that is none."""
@@ -188,22 +176,40 @@ def simplest(trials: Sequence[Trial]) -> Trial:
     return next(trial for trial in alike if trial.error <= (1 + LIKE) * least)
 
 
-def structures(degree: int, groups: int, known: int) -> list[Structure]:
-    """Structures of laws of a degree that so many groups can tell apart, from the simplest on."""
+def structures(
+    degree: int,
+    groups: int,
+    known: int,
+    *,
+    paths: tuple[tuple[int, ...], ...] = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)),
+) -> list[Structure]:
+    """Structures of laws of a degree that so many groups can tell apart, from the simplest on.
+
+    `paths`: numbers of hidden parameters with the degree of the coefficients in them, from the
+    simplest on.
+    """
     found = [Structure(degree, 0, bend) for bend in ((1, 2) if known else (0,))]
     kept = groups - -(-groups // folds_of(groups))
-    for hidden, bend in PATHS:
+    for hidden, bend in paths:
         if hidden + known + 2 <= kept and bend + 1 < kept:
             found.append(Structure(degree, hidden, bend))
     return found
 
 
-def degrees(groups: Groups) -> list[int]:
-    """Degrees of laws that the numbers in the data can tell, from the lowest on."""
+def degrees(
+    groups: Groups, *, of_many: tuple[int, ...] = (1, 2, 3), per_coefficient: int = 2
+) -> list[int]:
+    """Degrees of laws that the numbers in the data can tell, from the lowest on.
+
+    `of_many`: degrees of laws of more latents.
+
+    `per_coefficient`: numbers in the data, at least, for each coefficient of a law of all
+    groups.
+    """
     latents = groups.runs.states.shape[-1]
     numbers = int(groups.runs.observed.sum()) * latents
-    every = DEGREES.get(latents, OF_MANY)
-    return [d for d in every if latents * math.comb(latents + d, d) * PER_COEFFICIENT <= numbers]
+    every = DEGREES.get(latents, of_many)
+    return [d for d in every if latents * math.comb(latents + d, d) * per_coefficient <= numbers]
 
 
 def laws_of(degree: int, groups: Groups) -> OwnLaws:
@@ -261,12 +267,15 @@ def searched(groups: Groups) -> list[Trial]:
     return sorted(trials, key=_complexity)
 
 
-def _scouted(groups: Groups) -> list[Scouted]:
-    """Judge degrees from the lowest on, until a high one is no better than the one before."""
+def _scouted(groups: Groups, *, high: int = 3) -> list[Scouted]:
+    """Judge degrees from the lowest on, until a high one is no better than the one before.
+
+    `high`: degree above which higher ones are tried only if it is better than the one before.
+    """
     known = groups.known.shape[1]
     found: dict[int, Scouted] = {}
     for degree in degrees(groups):
-        if degree > HIGH and _as_good(found[HIGH - 1].scout, found[HIGH].scout):
+        if degree > high and _as_good(found[high - 1].scout, found[high].scout):
             break
         own = laws_of(degree, groups)
         every = structures(degree, len(groups), known)

@@ -16,14 +16,6 @@ from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import FINE, POLISHED
 from romkit.laws.trajectories import ShootingProblem
 
-VALID = 0.5
-"""Distance from the data [their deviation] up to which a forecast is valid, as is usual for chaotic
-systems (Pathak, Hunt, Girvan, Lu, Ott, 2018, take 0.4, others 0.3 to 0.5)."""
-
-RECURRENT = 5.0
-"""Duration of a run [Lyapunov times] from which on it is told of chaos: errors would have grown by
-e⁵ = 150, and data are bounded, so that they must have come back."""
-
 STARTS = 20
 """Most starts of each run from which forecasts are followed."""
 
@@ -105,13 +97,17 @@ def predictability(law: Equation, samples: LatentSamples) -> Predictability:
     return Predictability(exponent / tau, uncertainty / tau, valid * tau, lost)
 
 
-def in_words(law: LearnedField, samples: LatentSamples) -> str:
-    """Say how long forecasts of an equation are valid where its data are chaotic; "" elsewhere."""
+def in_words(law: LearnedField, samples: LatentSamples, *, recurrent: float = 5.0) -> str:
+    """Say how long forecasts of an equation are valid where its data are chaotic; "" elsewhere.
+
+    `recurrent`: duration of a run [Lyapunov times] from which on it is told of chaos: errors
+    would have grown by e⁵ = 150, and data are bounded, so that they must have come back.
+    """
     if not isinstance(law, Equation) or law.coefficients.ndim > 2 or samples.times is None:
         return ""
     found = predictability(law, samples)
     duration = float(samples.times[-1] - samples.times[0])
-    if not found.is_chaotic or found.exponent * duration < RECURRENT:
+    if not found.is_chaotic or found.exponent * duration < recurrent:
         return ""
     return f"; {found}"
 
@@ -174,9 +170,15 @@ def _tangent(motion: Motion, weights: Tensor, followed: Windows, direction: Tens
     return (ends[1] - ends[0]) / step
 
 
-def _validity(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
+def _validity(
+    problem: ShootingProblem, weights: Tensor, *, valid: float = 0.5
+) -> tuple[float, float]:
     """Return the mean duration of forecasts that are valid [time scales], and the share of those
     that are lost before the end of the data.
+
+    `valid`: distance from the data [their deviation] up to which a forecast is valid, as is
+    usual for chaotic systems (Pathak, Hunt, Girvan, Lu, Ott, 2018, take 0.4, others 0.3 to
+    0.5).
     """
     runs = problem.runs
     m = problem.motion.latent_dim
@@ -193,7 +195,7 @@ def _validity(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
         reached = problem.motion.rollout(weights, later.start, later.course)
         square = (reached - later.truth)[..., :m].square().sum(-1)  # (L + 1, n, 1)
         square = square.nan_to_num(torch.inf)
-        away = (square > VALID**2 * variance) & later.seen
+        away = (square > valid**2 * variance) & later.seen
         clock = runs.times[k : k + length + 1] - runs.times[k]
         first = away.int().argmax(0)  # (n, 1)
         is_lost = away.any(0)

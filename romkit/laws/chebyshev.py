@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     import sympy
 
 
-ROUNDING = 1e-12
-"""Smallest term of a denominator, relative to its constant 1 before it is multiplied out."""
-
 Warped = TypeVar("Warped", bound=Any)
 """A variable, a tensor or a symbol."""
 
@@ -116,14 +113,20 @@ def _warped(variable: Warped, pole: float) -> Warped:
     return (variable + pole) / (1 + pole * variable)
 
 
-def _symbolic_warped(variable: "sympy.Expr", pole: float) -> "sympy.Expr":
-    """Warped variable as a sum, so that polynomials in the inverse of a parameter have its powers."""
+def _symbolic_warped(
+    variable: "sympy.Expr", pole: float, *, rounding: float = 1e-12
+) -> "sympy.Expr":
+    """Warped variable as a sum, so that polynomials in the inverse of a parameter have its powers.
+
+    `rounding`: smallest term of a denominator, relative to its constant 1 before it is
+    multiplied out.
+    """
     if pole == 0:
         return variable
     denominator = 0
     for term, value in (1 + pole * variable).expand().as_coefficients_dict().items():
         # what cancels at the pole of a reciprocal leaves a remainder
-        if abs(value) > ROUNDING:
+        if abs(value) > rounding:
             denominator += value * term
     return ((variable + pole).expand() / denominator).expand()
 

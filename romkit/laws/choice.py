@@ -22,10 +22,6 @@ ALL = -1
 """Number of the fold that leaves nothing out."""
 
 
-NEARLY = 0.9
-"""Share of the largest error from which on all rollouts are lost: their first samples are exact."""
-
-
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
@@ -153,11 +149,16 @@ def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
     return errors.flatten(0, -2).nanmean(0).numpy(force=True)
 
 
-def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCandidate] | None:
+def fitted(
+    trials: Sequence[Trial], policy: Policy, *, nearly: float = 0.9
+) -> tuple[LearnedField, LawCandidate] | None:
     """Fit the first of some candidates, in their order, whose law stays near the data.
 
     A law whose rollouts leave the data when they go on for longer, or from displaced starts, is
     passed over where another one that is as good stays; None where all are lost.
+
+    `nearly`: share of the largest error from which on all rollouts are lost: their first
+    samples are exact.
     """
     best: tuple[LearnedField, LawCandidate] | None = None
     limit = np.inf
@@ -171,7 +172,7 @@ def fitted(trials: Sequence[Trial], policy: Policy) -> tuple[LearnedField, LawCa
         rows = torch.arange(judge.states.shape[-3])
         if judge.stays(law, rows):
             return law, candidate
-        follows = float(judge.errors(law, rows).nanmean()) < NEARLY * LOST
+        follows = float(judge.errors(law, rows).nanmean()) < nearly * LOST
         if best is None and (follows or judge.stays(law, rows, displaced=False)):
             best = law, candidate
             limit = policy.race * error

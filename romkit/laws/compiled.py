@@ -24,9 +24,6 @@ POINTERS, NUMBERS, COUNTS = 16, 3, 9
 MOST = 64
 """Most variables of a law that is compiled, as `rollout.cpp` has it."""
 
-UNROLLED = (2, 3, 4, 5)
-"""Numbers of variables of first-order laws that the compiler knows, and unrolls loops over."""
-
 
 class Truth(NamedTuple):
     """Observations that rollouts of windows are compared with.
@@ -68,9 +65,13 @@ def is_compiled(formula: Formula, start: Tensor) -> bool:
     return _function(_known_size(d, formula.latent_dim)) is not None
 
 
-def _known_size(d: int, m: int) -> int:
-    """Return number of variables that the compiler knows; 0 where it does not."""
-    if d == m and d in UNROLLED:
+def _known_size(d: int, m: int, *, unrolled: tuple[int, ...] = (2, 3, 4, 5)) -> int:
+    """Return number of variables that the compiler knows; 0 where it does not.
+
+    `unrolled`: numbers of variables of first-order laws that the compiler knows, and unrolls
+    loops over.
+    """
+    if d == m and d in unrolled:
         return d
     return 0
 

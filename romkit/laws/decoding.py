@@ -17,16 +17,15 @@ from romkit.projections.operator import Operator
 COMPONENTS = 2048
 """Most state components by which forecasts are judged, evenly out of all."""
 
-KEPT = 8
-"""Decoders at contexts of runs that are kept: those of whole runs, and of their segments."""
 
-RESTING = 1e-24
-"""Variance, relative to the largest, up to which a component is at rest."""
-
-
-def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamples) -> Judge:
+def judge_of(
+    projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamples, *, kept: int = 8
+) -> Judge:
     """Judge of states of a dataset, each in the deviation of the components of its unit, whose
     latents the samples are.
+
+    `kept`: decoders at contexts of runs that are kept: those of whole runs, and of their
+    segments.
     """
     encoder = Encoder.of(projection, data)
     x = encoder.variable("state").double()  # (..., C, T, n)
@@ -37,7 +36,7 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     deviation = _deviation(x - mean, group)
     family = copy.deepcopy(projection).double()
 
-    @functools.lru_cache(KEPT)
+    @functools.lru_cache(kept)
     def operator(rows: tuple[int, ...], first: int, end: int) -> Operator:
         return family(encoder.data.isel(trajectory=[*rows], time=slice(first, end)))
 
@@ -49,9 +48,11 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     return Judge(samples, decode, (x - mean) / deviation)
 
 
-def _deviation(distance: Tensor, group: Tensor) -> Tensor:
+def _deviation(distance: Tensor, group: Tensor, *, resting: float = 1e-24) -> Tensor:
     """Return deviation (..., 1, 1, n) of components from their means (..., C, T, n), shared by
     those of one group; infinite of components at rest, which count nothing.
+
+    `resting`: variance, relative to the largest, up to which a component is at rest.
     """
     variance = distance.square().nanmean((-3, -2), keepdim=True)
     # of POD coordinates one by one, the least would count as much as the first
@@ -60,5 +61,5 @@ def _deviation(distance: Tensor, group: Tensor) -> Tensor:
         members = group == k
         shared[..., members] = variance[..., members].mean(-1, keepdim=True)
     largest = variance.amax(-1, keepdim=True)
-    at_rest = variance <= RESTING * largest
+    at_rest = variance <= resting * largest
     return shared.sqrt().masked_fill(at_rest, torch.inf)

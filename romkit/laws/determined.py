@@ -12,30 +12,21 @@ from romkit.laws.features import Features
 from romkit.laws.regression import design_of, triangular
 from romkit.laws.samples import LatentSamples, one_axis
 
-SUSPECT = 1e6
-"""Condition of a library from which on its terms are looked at one by one."""
-
-DEPENDENT = 1e-9
-"""Singular value of columns of norm 1 below which a combination of terms is zero on all samples:
-rates have fewer digits than this takes.
-"""
-
-ALIKE = 1e-6
-"""Singular value of latents of deviation 1, likewise: solvers of equations keep a sum by fewer
-digits."""
-
 INVOLVED = 1e-3
 """Share of a term in such a combination, from which on the combination changes its coefficient."""
 
-NAMED = 4
-"""Most terms that a warning names."""
 
-
-def warn_if_undetermined(what: str, law: Equation, samples: LatentSamples) -> None:
+def warn_if_undetermined(
+    what: str, law: Equation, samples: LatentSamples, *, suspect: float = 1e6, named: int = 4
+) -> None:
     """Warn once (`FitWarning`) where other coefficients of the terms of a law fit its samples as
     well: on one circle, z0^2 + z1^2 is 1.
+
+    `suspect`: condition of a library from which on its terms are looked at one by one.
+
+    `named`: most terms that a warning names.
     """
-    if bool((law.condition < SUSPECT).all()):
+    if bool((law.condition < suspect).all()):
         return
     free = undetermined(law.basis, samples)  # (S, K)
     in_law = law.support.any(-1).reshape(free.shape)
@@ -43,8 +34,8 @@ def warn_if_undetermined(what: str, law: Equation, samples: LatentSamples) -> No
     names = [name for name, is_free in zip(law.terms, arbitrary.tolist(), strict=True) if is_free]
     if not names:
         return
-    listed = ", ".join(names[:NAMED])
-    if len(names) > NAMED:
+    listed = ", ".join(names[:named])
+    if len(names) > named:
         listed += ", ..."
     several = ", ".join(str(one) for one in relations(_first(samples)))
     reason = f" ({several} in all samples)" if several else ""
@@ -93,9 +84,12 @@ class Relation(NamedTuple):
         return f"{text} = {self.value:.4g}"
 
 
-def relations(samples: LatentSamples) -> list[Relation]:
+def relations(samples: LatentSamples, *, alike: float = 1e-6) -> list[Relation]:
     """Return the linear combinations of latents that are constant in all samples of one problem, as
     the sum of the parts of a whole is.
+
+    `alike`: singular value of latents of deviation 1, likewise: solvers of equations keep a sum
+    by fewer digits.
 
     Example:
         >>> import torch
@@ -113,7 +107,7 @@ def relations(samples: LatentSamples) -> list[Relation]:
     deviation = divisor((z - mean).square().mean(0).sqrt())
     _, singular, directions = torch.linalg.svd((z - mean) / deviation, full_matrices=False)
     found = []
-    null = directions[singular <= ALIKE * singular[0]] / deviation
+    null = directions[singular <= alike * singular[0]] / deviation
     for row in _echelon(null):
         weights = torch.where(row.abs() > INVOLVED, row, 0.0)
         names = samples.variables.names[: len(weights)]
@@ -132,8 +126,12 @@ def _echelon(rows: Tensor) -> Tensor:
     return rows
 
 
-def undetermined(basis: Features, samples: LatentSamples) -> Tensor:
-    """(S, K) terms of S problems that have a share in a combination that is zero on all samples."""
+def undetermined(basis: Features, samples: LatentSamples, *, dependent: float = 1e-9) -> Tensor:
+    """(S, K) terms of S problems that have a share in a combination that is zero on all samples.
+
+    `dependent`: singular value of columns of norm 1 below which a combination of terms is zero
+    on all samples: rates have fewer digits than this takes.
+    """
     design = design_of(samples, basis)
     terms = len(basis.names)
     masks = []
@@ -141,7 +139,7 @@ def undetermined(basis: Features, samples: LatentSamples) -> Tensor:
         columns = triangular(design, problem)[:, :terms]
         unit = columns / divisor(columns.norm(dim=0))
         _, singular, directions = torch.linalg.svd(unit)
-        is_zero = singular <= DEPENDENT * singular[0]
+        is_zero = singular <= dependent * singular[0]
         combinations = directions[is_zero]  # (k, K)
         masks.append(combinations.norm(dim=0) > INVOLVED)
     return torch.stack(masks)

@@ -55,30 +55,14 @@ MODEL_ERRORS = (3.0, 1.0, 0.3, 0.1, 0.05)
 """Errors of the law over an interval [deviations of the noise], from those of a first law, which has
 none to speak of, to those of a law whose trajectories are the states."""
 
-AT_ONCE = 0.1
-"""Share of the terms of a law that may be dropped before states and coefficients are fitted again."""
-
-SIGNIFICANT = 9.0
-"""Square of a coefficient in its standard errors from which on it stays: three of them, since of
-dozens of terms that are zero some have two."""
-
 DEGREES = (1, 2, 3)
 """Degrees in the latents that are tried: noise hides what higher ones add."""
-
-LARGEST = 20_000_000
-"""Most derivatives of all states by all coefficients that are held at once."""
 
 ROUNDS, SETTLED = 12, 1e-3
 """Most steps for each error of the law, and the relative gain of one after which they end."""
 
 LEFT_OUT, BLOCKS = 3, 4
 """Most folds of runs that are left out, and parts of each run whose costs are compared."""
-
-PER_TERM = 2
-"""Fewest samples for each term of a law: noise is in all of them."""
-
-RIDGE = 1e-4
-"""Weight of the squares of the coefficients of the first law, beside mean squares."""
 
 
 class Normal(NamedTuple):
@@ -295,9 +279,13 @@ def estimate(
     return Estimate(theta, states, problem)
 
 
-def without_insignificant(found: Estimate) -> Estimate:
-    """Drop coefficients that are zero within their standard errors, states free, and fit again."""
-    share = AT_ONCE
+def without_insignificant(found: Estimate, *, at_once: float = 0.1) -> Estimate:
+    """Drop coefficients that are zero within their standard errors, states free, and fit again.
+
+    `at_once`: share of the terms of a law that may be dropped before states and coefficients
+    are fitted again.
+    """
+    share = at_once
     while True:
         kept, theta, allowed = _significant(found, share)
         if len(kept) == int(found.problem.structure.free.sum()):
@@ -316,9 +304,14 @@ def without_insignificant(found: Estimate) -> Estimate:
             return found
 
 
-def _significant(found: Estimate, share: float) -> tuple[Tensor, Tensor, float]:
+def _significant(
+    found: Estimate, share: float, *, significant: float = 9.0
+) -> tuple[Tensor, Tensor, float]:
     """Return the places of the free coefficients that stay, of which a share may go at once and one
     at least; coefficients that make up for the others; and the cost that this may lead to.
+
+    `significant`: square of a coefficient in its standard errors from which on it stays: three
+    of them, since of dozens of terms that are zero some have two.
     """
     problem = found.problem
     free = problem.structure.free.flatten().nonzero().flatten()
@@ -330,12 +323,12 @@ def _significant(found: Estimate, share: float) -> tuple[Tensor, Tensor, float]:
     kept = torch.arange(len(free))
     values, costs = curvature.without(kept)
     most = max(1, int(share * len(free)))
-    while len(kept) > max(1, len(free) - most) and costs.min() < SIGNIFICANT * variance:
+    while len(kept) > max(1, len(free) - most) and costs.min() < significant * variance:
         kept = kept[torch.arange(len(kept)) != costs.argmin()]
         values, costs = curvature.without(kept)
     theta = torch.zeros_like(found.theta).flatten()
     theta[free[kept]] = values / units[kept]
-    allowed = found.cost + (len(free) - len(kept)) * SIGNIFICANT * variance
+    allowed = found.cost + (len(free) - len(kept)) * significant * variance
     return kept, theta.reshape(found.theta.shape), allowed
 
 
@@ -461,9 +454,15 @@ def _basis(samples: LatentSamples, degree: int, context_degree: int) -> Features
     return replace(basis, variables=without_shift(basis.variables), context=context)
 
 
-def _terms_to_try(law: Equation, samples: LatentSamples) -> list[Features]:
+def _terms_to_try(
+    law: Equation, samples: LatentSamples, *, largest: int = 20_000_000, per_term: int = 2
+) -> list[Features]:
     """List monomials of several degrees in the latents, and of that of a law in the context, as far as
     the samples can determine their coefficients.
+
+    `largest`: most derivatives of all states by all coefficients that are held at once.
+
+    `per_term`: fewest samples for each term of a law: noise is in all of them.
     """
     several = []
     of_context = getattr(law.basis.context_library, "degree", 0)
@@ -471,8 +470,8 @@ def _terms_to_try(law: Equation, samples: LatentSamples) -> list[Features]:
     for degree in DEGREES:
         basis = _basis(samples, degree, of_context)
         size = len(basis.latent_names) * samples.targets.shape[-1]
-        enough = numbers >= PER_TERM * len(basis.names)
-        if enough and numbers * samples.inputs.shape[-1] * size <= LARGEST:
+        enough = numbers >= per_term * len(basis.names)
+        if enough and numbers * samples.inputs.shape[-1] * size <= largest:
             several.append(basis)
     return several
 
@@ -491,8 +490,11 @@ def _folds(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSample
         yield train, left_out
 
 
-def _whole(basis: Features, samples: LatentSamples) -> Estimate:
-    """Fit coefficients of terms, and the states of samples."""
+def _whole(basis: Features, samples: LatentSamples, *, ridge: float = 1e-4) -> Estimate:
+    """Fit coefficients of terms, and the states of samples.
+
+    `ridge`: weight of the squares of the coefficients of the first law, beside mean squares.
+    """
     problem = ShootingProblem.of(samples, basis)
     runs = problem.runs
     deviation, smooth = _measured(runs, samples)
@@ -501,7 +503,7 @@ def _whole(basis: Features, samples: LatentSamples) -> Estimate:
     smooth_runs = replace(runs, states=smooth)
     zero = free.double() * 0
     first = levenberg_marquardt(
-        shots(structure, smooth_runs, zero, 1, Hold(ridge=RIDGE), FINE).expanded(zero),
+        shots(structure, smooth_runs, zero, 1, Hold(ridge=ridge), FINE).expanded(zero),
         trials=ROUNDS,
         relative=SETTLED,
     )

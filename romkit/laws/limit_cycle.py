@@ -27,15 +27,6 @@ from romkit.systems.problem import Problem
 DEGREES = 1, 2, 3, 4, 5
 """Degrees in the context to choose from."""
 
-SHIFTS = 4096
-"""Shifts along an orbit that are tried to align it with its neighbour."""
-
-CLOSED = 0.3
-"""Largest distance of a run from its closed orbit [deviations of the run]."""
-
-AT_REST = 1e-3
-"""Deviation of a run, relative to the largest one, below which it rests."""
-
 
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
@@ -310,8 +301,14 @@ class Orbits(NamedTuple):
     harmonics: int
 
 
-def _orbits(paths: Tensor, times: Tensor, contexts: Tensor) -> Orbits:
+def _orbits(
+    paths: Tensor, times: Tensor, contexts: Tensor, *, closed: float = 0.3, at_rest: float = 1e-3
+) -> Orbits:
     """Orbits of runs (C, T, m) at contexts (C, p).
+
+    `closed`: largest distance of a run from its closed orbit [deviations of the run].
+
+    `at_rest`: deviation of a run, relative to the largest one, below which it rests.
 
     Raises:
         InputError: a run is not on a closed orbit.
@@ -321,10 +318,10 @@ def _orbits(paths: Tensor, times: Tensor, contexts: Tensor) -> Orbits:
     cycles = []
     for path, deviation in zip(paths, deviations, strict=True):
         observed = path.isfinite().all(-1)
-        if not deviation > AT_REST * largest:
+        if not deviation > at_rest * largest:
             raise _not_closed("a run at rest")
         cycle = cycle_of(times[observed], path[observed])
-        if cycle is None or cycle.residual > CLOSED:
+        if cycle is None or cycle.residual > closed:
             raise _not_closed("a run that does not repeat itself")
         cycles.append(cycle)
     frequency = torch.tensor([cycle.frequency for cycle in cycles], dtype=times.dtype)
@@ -369,15 +366,18 @@ def _shifts(cycles: Sequence[Cycle], contexts: Tensor) -> list[float]:
     return [shifts[number] for number in range(len(cycles))]
 
 
-def _shift_between(cycle: Cycle, target: Cycle) -> float:
-    """Shift of a cycle that brings its points nearest to those of another one."""
+def _shift_between(cycle: Cycle, target: Cycle, *, shifts: int = 4096) -> float:
+    """Shift of a cycle that brings its points nearest to those of another one.
+
+    `shifts`: shifts along an orbit that are tried to align it with its neighbour.
+    """
     own, other = _complex(cycle.series), _complex(target.series)
     harmonics = min(len(own), len(other))
     products = (own[:harmonics] * other[:harmonics].conj()).sum(-1)
-    spectrum = products.new_zeros(SHIFTS)
+    spectrum = products.new_zeros(shifts)
     spectrum[1 : harmonics + 1] = products
     overlap = torch.fft.ifft(spectrum).real  # (SHIFTS,)
-    return float(overlap.argmax()) / SHIFTS
+    return float(overlap.argmax()) / shifts
 
 
 def _complex(series: Tensor) -> Tensor:

@@ -256,14 +256,6 @@ def regression_error(
     return error.square().mean((1, 2))
 
 
-CLIP = 1.0
-"""Largest norm of the gradient of a field."""
-
-AT_REST = 1e-30
-"""Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of
-time.
-"""
-
 TRIAL = 100
 """Share of the steps, as its inverse, that tells how long all of them take."""
 
@@ -405,10 +397,13 @@ class NeuralODE(Estimator):
             adam.step(_clipped(gradients), self.learning_rate * (1 + cosine) / 2)
 
     def _initial(
-        self, samples: LatentSamples, paths: Paths, draw: torch.Generator
+        self, samples: LatentSamples, paths: Paths, draw: torch.Generator, *, at_rest: float = 1e-30
     ) -> NeuralODEModel:
         """Return a stack of fields with equal random weights, uniform in ±1 / √inputs, and the
         scaling of each one's paths.
+
+        `at_rest`: unit of the rate of a latent that never moves, so that it stays where it
+        is, whatever the unit of time.
         """
         w = paths.states[:, paths.observed]  # (S, N, d)
         rates = paths.rates[:, paths.observed]  # (S, N, m)
@@ -427,7 +422,7 @@ class NeuralODE(Estimator):
             layers=_random_layers((inputs, *self.hidden, m), S, draw, w),
             shift=shift,
             scale=divisor(scale),
-            rate=torch.where(rate > 0, rate, AT_REST),
+            rate=torch.where(rate > 0, rate, at_rest),
             context=Scaling.none(samples.parameters.names),  # scaled already
             order=samples.order,
             source=samples.source,
@@ -440,13 +435,15 @@ class NeuralODE(Estimator):
         )
 
 
-def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
+def _clipped(gradients: Sequence[Tensor], *, clip: float = 1.0) -> list[Tensor]:
     """Return gradients (S, ...), those that are too long made shorter, each field of the stack by
     its own norm.
+
+    `clip`: largest norm of the gradient of a field.
     """
     squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
     norm = torch.stack(squares).sum(0).sqrt()  # (S,)
-    factor = CLIP / norm.clamp(min=CLIP)
+    factor = clip / norm.clamp(min=clip)
     clipped = []
     for gradient in gradients:
         axes = (1,) * (gradient.ndim - 1)

@@ -15,10 +15,6 @@ from romkit.data.velocity import differentiated, smoothest
 ORDERS = 4, 6
 """Orders of the differences by which noise is measured."""
 
-WHITE = 0.5
-"""Noise by differences of the higher order, relative to that of the lower, from which on it is
-noise: a smooth signal, sampled coarsely, has much less of it."""
-
 AGREED = 0.9
 """Noise by those differences, likewise relative, from which on both are the noise itself."""
 
@@ -48,13 +44,17 @@ def white_noise(z: Tensor) -> Tensor:
     return torch.where(high > AGREED * low, high, torch.nan)
 
 
-def is_noisy(z: Tensor) -> bool:
-    """Tell whether measured paths (C, T, d) have white noise that matters in some variable."""
+def is_noisy(z: Tensor, *, white: float = 0.5) -> bool:
+    """Tell whether measured paths (C, T, d) have white noise that matters in some variable.
+
+    `white`: noise by differences of the higher order, relative to that of the lower, from which
+    on it is noise: a smooth signal, sampled coarsely, has much less of it.
+    """
     low, high = (noise_level(z, order) for order in ORDERS)
     mean = z.nanmean((0, 1))
     deviation = (z - mean).square().nanmean((0, 1)).sqrt()
     matters = high > NOISY * deviation
-    is_white = high > WHITE * low
+    is_white = high > white * low
     return bool((matters & is_white).any())
 
 
@@ -75,16 +75,15 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
     return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths)).to(z)
 
 
-JUMPS = -0.2
-"""Correlation of neighbours in time below which samples are those of a map, not of a motion: noise
-has none, and a sine a negative one from four samples a period on."""
+def is_map(z: Tensor, *, jumps: float = -0.2) -> bool:
+    """Tell whether paths (C, T, d) jump from sample to sample, as iterates of a map do.
 
-
-def is_map(z: Tensor) -> bool:
-    """Tell whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
+    `jumps`: correlation of neighbours in time below which samples are those of a map, not of a
+    motion: noise has none, and a sine a negative one from four samples a period on.
+    """
     apart = z - z.nanmean((0, 1))
     variance = apart.square().nanmean((0, 1))
     products = apart[:, 1:] * apart[:, :-1]
     covariance = products.nanmean((0, 1))
     correlation = covariance / variance
-    return bool((correlation[variance > 0] < JUMPS).any())
+    return bool((correlation[variance > 0] < jumps).any())

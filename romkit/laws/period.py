@@ -14,24 +14,9 @@ from romkit.core import tensors
 COARSE, FINE = 4, 40
 """Harmonics with which the period is searched, and most harmonics of an orbit."""
 
-LEAST_PERIODS = 1.5
-"""Periods that a run has to hold."""
-
-SHORTEST = 3.0
-"""Shortest period that is tried, in times in which the motion goes through one deviation."""
-
-PER_PERIOD = 20
-"""Frequencies that are tried while the run gains one period."""
-
 SAMPLES, STRETCH = 400, 200.0
 """Most samples by which the period is searched, and the duration of the stretch that they are from,
 in the same times: few samples of a long run would leave out whole periods."""
-
-AS_GOOD = 1.2
-"""Residual, relative to the least one, up to which a shorter period is the period."""
-
-REFINEMENTS = 1e-2, 1e-3, 1e-4, 1e-5
-"""Widths of the searches around the best period, in periods."""
 
 LAPS = 20
 """Most numbers of laps after which a run is compared with itself."""
@@ -43,14 +28,8 @@ of it at other times are not known."""
 FOLLOWED = 2
 """Times that an orbit is fitted anew along its own length."""
 
-RIDGES = 1e-6, 1e-5, 1e-4
-"""Weights of the fourth powers of the harmonics, of which cross-validation chooses."""
-
 GRID = 8192
 """Even phases at which the place along an orbit is known."""
-
-RECENT = 256
-"""Most orbits that are kept, for laws of other settings and contexts of the same runs."""
 
 
 class Cycle(NamedTuple):
@@ -89,16 +68,19 @@ class Cycle(NamedTuple):
 _recent: dict[bytes, Cycle | None] = {}
 
 
-def cycle_of(times: Tensor, z: Tensor) -> Cycle | None:
+def cycle_of(times: Tensor, z: Tensor, *, recent: int = 256) -> Cycle | None:
     """Orbit of a run z (T, m) at times (T,), which may be uneven; None where it is too short.
 
     Those of recent runs are kept: laws of several settings are compared on the same ones.
+
+    `recent`: most orbits that are kept, for laws of other settings and contexts of the same
+    runs.
     """
     numbers = torch.cat([times.unsqueeze(-1), z], -1).contiguous()
     key = hashlib.sha256(numbers.numpy().tobytes()).digest() + str(z.shape).encode()
     if key not in _recent:
         cycle = _cycle(times, z)
-        if len(_recent) >= RECENT:
+        if len(_recent) >= recent:
             del _recent[next(iter(_recent))]
         _recent[key] = cycle
     return _recent[key]
@@ -125,8 +107,17 @@ def _cycle(times: Tensor, z: Tensor) -> Cycle | None:
     return Cycle(frequency, series, places, fit.residual)
 
 
-def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
-    """Frequency near another one with which a run returns to itself most closely."""
+def _refined(
+    times: Tensor,
+    z: Tensor,
+    frequency: float,
+    *,
+    refinements: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5),
+) -> float:
+    """Frequency near another one with which a run returns to itself most closely.
+
+    `refinements`: widths of the searches around the best period, in periods.
+    """
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
     path = CubicSpline(times.numpy(), z.numpy())
@@ -134,7 +125,7 @@ def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
     rows = tensors.evenly(len(times), SAMPLES)
     starts, states = times[rows].numpy(), z[rows].numpy()
     period = 1 / frequency
-    for width in REFINEMENTS:
+    for width in refinements:
         # after more laps the periods of this width are a whole one apart
         most = min(int(end / period / (1 + width)), round(1 / width))
         laps = 1 + tensors.evenly(most, LAPS).numpy()
@@ -195,24 +186,40 @@ def _frequency(times: Tensor, z: Tensor) -> float | None:
     return _best_frequency(frequencies, residuals)
 
 
-def _candidates(times: Tensor, rate: float) -> Tensor | None:
+def _candidates(
+    times: Tensor,
+    rate: float,
+    *,
+    least_periods: float = 1.5,
+    shortest: float = 3.0,
+    per_period: int = 20,
+) -> Tensor | None:
     """Frequencies (F,) to try for samples at times, of a motion by its deviation in 1 / rate; None
     where the samples are too few or too short for any.
+
+    `least_periods`: periods that a run has to hold.
+
+    `shortest`: shortest period that is tried, in times in which the motion goes through one
+    deviation.
+
+    `per_period`: frequencies that are tried while the run gains one period.
     """
     duration = float(times[-1])
-    lowest = LEAST_PERIODS / duration
+    lowest = least_periods / duration
     # harmonics that are not resolved by the samples would take the place of others
     resolved = 1 / (2 * COARSE * float(times.diff().median()))
-    highest = min(rate / SHORTEST, resolved)
+    highest = min(rate / shortest, resolved)
     if not lowest < highest < math.inf:
         return None
-    number = math.ceil((highest - lowest) * duration * PER_PERIOD) + 1
+    number = math.ceil((highest - lowest) * duration * per_period) + 1
     return torch.linspace(lowest, highest, number, dtype=times.dtype)
 
 
-def _best_frequency(frequencies: Tensor, residuals: Tensor) -> float:
+def _best_frequency(frequencies: Tensor, residuals: Tensor, *, as_good: float = 1.2) -> float:
     """Frequency of the least residual (F,), or a multiple of it that leaves about as little: half
     the frequency of a motion fits it as well, and a third.
+
+    `as_good`: residual, relative to the least one, up to which a shorter period is the period.
     """
     best = int(residuals.argmin())
     for multiple in (2, 3):
@@ -222,7 +229,7 @@ def _best_frequency(frequencies: Tensor, residuals: Tensor) -> float:
         place = int((frequencies - wanted).abs().argmin())
         near = slice(max(0, place - 2 * multiple), place + 2 * multiple + 1)
         rival = near.start + int(residuals[near].argmin())
-        if float(residuals[rival]) <= AS_GOOD * float(residuals[best]):
+        if float(residuals[rival]) <= as_good * float(residuals[best]):
             return float(frequencies[rival])
     return float(frequencies[best])
 
@@ -255,8 +262,13 @@ class Smoothed(NamedTuple):
     residual: float
 
 
-def _smoothed(places: Tensor, z: Tensor, harmonics: int) -> Smoothed:
-    """Series through a run z (T, m) at places (T,), as smooth as cross-validation likes it."""
+def _smoothed(
+    places: Tensor, z: Tensor, harmonics: int, *, ridges: tuple[float, ...] = (1e-6, 1e-5, 1e-4)
+) -> Smoothed:
+    """Series through a run z (T, m) at places (T,), as smooth as cross-validation likes it.
+
+    `ridges`: weights of the fourth powers of the harmonics, of which cross-validation chooses.
+    """
     T = len(places)
     terms = fourier(places, harmonics)
     k = torch.arange(1, harmonics + 1, dtype=places.dtype)
@@ -265,7 +277,7 @@ def _smoothed(places: Tensor, z: Tensor, harmonics: int) -> Smoothed:
     gram = terms.mT @ terms / T
     moment = terms.mT @ z / T
     several = []
-    for ridge in RIDGES:
+    for ridge in ridges:
         inverse = torch.linalg.inv(gram + ridge * torch.diag(1 + roughness))
         series = inverse @ moment
         residual = float((terms @ series - z).square().mean().sqrt())

@@ -46,9 +46,6 @@ DEGREES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (3, 1), (2, 2), (3, 2), (5, 1
 HIGHEST = {1: 7, 2: 7, 3: 7, 4: 3, 5: 3, 6: 2, 7: 2, 8: 2}
 """Highest degree by the number of latents; 1 for more: the number of terms grows with its power."""
 
-OF_INPUTS = 2
-"""Highest degree in inputs where no parameter differs between runs."""
-
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
 
@@ -63,13 +60,6 @@ FADED = 1e-5
 
 FEW = 2
 """Most steps from a law of all samples to one of samples that were drawn from them."""
-
-TRIED = 4
-"""Most windows after which coefficients are asked whether their rollouts stay near the data."""
-
-FEW_CONTEXTS, STRAINED = 5, 1.3
-"""Most contexts of a law whose windows stop growing where longer ones make it worse on shorter ones,
-and the factor on their error from which on they do."""
 
 CONSTANT = (
     "PolynomialLaw: expected runs at three contexts or more to choose context_degree by, got two; the "
@@ -292,16 +282,18 @@ def number_of_contexts(samples: LatentSamples) -> int:
     return len(torch.unique(context[:, 0], dim=0))
 
 
-def _highest(samples: LatentSamples) -> int:
+def _highest(samples: LatentSamples, *, of_inputs: int = 2) -> int:
     """Highest degree in the context with two contexts more than terms; 1 is always taken where
     there are two.
 
     Inputs need no contexts: they move, so that the samples of each run tell of them.
+
+    `of_inputs`: highest degree in inputs where no parameter differs between runs.
     """
     inputs = len(samples.control_names)
     parameters = samples.context.shape[-1] - inputs
     if parameters == 0 and inputs:
-        return OF_INPUTS
+        return of_inputs
     contexts = number_of_contexts(samples)
     if parameters == 0 or contexts < 2:
         return min(inputs, 1)
@@ -392,19 +384,25 @@ class Fit:
             stages.append(stage)
         return self.problem.coefficients(self._best(stages))
 
-    def _strains(self, shorter: Stage, longer: Stage) -> bool:
+    def _strains(
+        self, shorter: Stage, longer: Stage, *, few_contexts: int = 5, strained: float = 1.3
+    ) -> bool:
         """Tell whether a law of few contexts follows longer windows at the cost of the shorter
         ones.
 
         It then lacks terms, of the context most of all, and what makes up for them at the contexts
         of the data is wrong between them.
+
+        `few_contexts`, `strained`: most contexts of a law whose windows stop growing where
+        longer ones make it worse on shorter ones, and the factor on their error from which
+        on they do.
         """
         contexts = len(self.problem.runs.mix)
-        if not 1 < contexts <= FEW_CONTEXTS or longer.duration <= COMPARED:
+        if not 1 < contexts <= few_contexts or longer.duration <= COMPARED:
             return False
         before = self.problem.error(shorter.theta, length=shorter.length)
         after = self.problem.error(longer.theta, length=shorter.length)
-        return after > STRAINED * before
+        return after > strained * before
 
     def near(self, near: Tensor) -> Tensor:
         """Return coefficients near others, after windows from some time scales on."""
@@ -451,16 +449,19 @@ class Fit:
             ridge=self.ridge,
         )
 
-    def _best(self, stages: list[Stage]) -> Tensor:
+    def _best(self, stages: list[Stage], *, tried: int = 4) -> Tensor:
         """Return coefficients that follow whole trajectories best, or the longest windows that are
         informative, of those whose rollouts stay near them.
+
+        `tried`: most windows after which coefficients are asked whether their rollouts stay
+        near the data.
         """
         length = self._followed(stages)
         resolution = POLISHED if is_coarse(self.problem.runs) else FINE
         errors = [self.problem.error(stage.theta, resolution, length) for stage in stages]
         ranking = sorted(range(len(stages)), key=errors.__getitem__)
         best = ranking[0]
-        for k in ranking[:TRIED]:
+        for k in ranking[:tried]:
             if self.problem.stays(stages[k].theta):
                 best = k
                 break

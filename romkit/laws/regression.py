@@ -17,15 +17,6 @@ from romkit.laws.equations import Equation
 from romkit.laws.features import Features
 from romkit.laws.samples import LatentSamples, one_axis
 
-GRAM_ERROR = 3e-8
-"""Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram
-matrix.
-
-κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16; ξ are
-coefficients of columns of norm 1, in units of the norm of their rate. So κ is 1e4 at most, and less
-where coefficients are large. Errors were seen to be up to five times the expected one.
-"""
-
 CHUNK = 3 * 2**17
 """Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide the
 cost of a call.
@@ -36,11 +27,6 @@ ON_GPU = 2**26
 
 LENGTH = 512
 """Fewest samples of a chunk, long enough for fast products, however many problems there are."""
-
-ALIGNMENT = 12
-"""Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice
-as fast.
-"""
 
 Solve = Callable[[Tensor, Tensor], Tensor]
 """(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where
@@ -147,14 +133,17 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
     )
 
 
-def gram(design: Design, start: int, stop: int) -> Tensor:
+def gram(design: Design, start: int, stop: int, *, alignment: int = 12) -> Tensor:
     """Return sum (S, K + m, K + m) over samples start ... stop of the products of all terms and
     targets.
+
+    `alignment`: rows of the design matrix are padded to a multiple of this many: matrix
+    products are up to twice as fast.
     """
     S = len(design.targets)
     K = design.size
     # matrix products of such sizes are faster
-    padded = K + -K % ALIGNMENT
+    padded = K + -K % alignment
     # chunks stay in the cache
     entries = ON_GPU if design.targets.is_cuda else CHUNK
     at_once = max(LENGTH, entries // (S * K))
@@ -210,15 +199,23 @@ def quality(terms: Tensor, target: Tensor, coefficients: Tensor, matrix: Tensor)
     return singular[0] / singular[-1], residual
 
 
-def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
+def regress(
+    design: Design, grams: Tensor, settings: Thresholds, *, gram_error: float = 3e-8
+) -> Fit:
     """Sparse coefficients for each Gram matrix (S, K + m, K + m) of the design.
 
     The samples are read again where a Gram matrix is ill-conditioned.
+
+    `gram_error`: rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR
+    replaces the Gram matrix. κ is the condition number of the library, whose Gram matrix has
+    its square; ε = 2.2e-16; ξ are coefficients of columns of norm 1, in units of the norm of
+    their rate. So κ is 1e4 at most, and less where coefficients are large. Errors were seen to
+    be up to five times the expected one.
     """
     N, m = design.targets.shape[1:]
     fit, error = _by_gram(grams, m, N, settings)
     # a Gram matrix is small, and has the square of the condition number
-    is_inexact = ~(error <= GRAM_ERROR)  # NaN included
+    is_inexact = ~(error <= gram_error)  # NaN included
     for problem in is_inexact.nonzero().flatten().tolist():
         R = triangular(design, problem)
         exact = _by_qr(R, m, N, settings)

@@ -9,9 +9,6 @@ from romkit.laws import compiled
 from romkit.laws.courses import Course
 from romkit.laws.terms import LatentTerms
 
-TABLEAU = ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2))
-"""Part of a step after which each stage of RK4 is, and its number among `STAGES`."""
-
 RUN_FIRST = (2, 0, 1, 3, 4)
 """Axes that make (n, M, 4, W, k) of (M, 4, n, W, k)."""
 
@@ -146,13 +143,23 @@ class Motion:
         return torch.stack(states)
 
     def _stages(
-        self, weights: Tensor, state: Tensor, course: Course, number: int
+        self,
+        weights: Tensor,
+        state: Tensor,
+        course: Course,
+        number: int,
+        *,
+        tableau: tuple[tuple[int, ...], ...] = ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2)),
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Return points, terms and rates at the four stages of a step of RK4."""
+        """Return points, terms and rates at the four stages of a step of RK4.
+
+        `tableau`: part of a step after which each stage of RK4 is, and its number among
+        `STAGES`.
+        """
         h = course.steps[number]
         points, terms, rates = [], [], []
         point, factors = state, None
-        for part, place in TABLEAU:
+        for part, place in tableau:
             if rates:
                 point = state + part * h * rates[-1]
             if course.factors is not None:

@@ -40,9 +40,6 @@ APART, NUDGE, AHEAD = 0.1, 0.02, 1.5
 """Weight of rollouts from displaced starts, deviation of these [largest latent], and the duration
 of windows [time scales] from which on they have time to come back."""
 
-FREE = 4.0
-"""Distance of those rollouts from the data that costs nothing [deviations of the starts]."""
-
 PROXIMITY = 1e-9
 """Weight that holds coefficients which nothing determines where they were."""
 
@@ -61,9 +58,6 @@ the mean square distance by which they have to change it."""
 REFINED, POLISHING, CLOSE = 3, 12, 1e-3
 """Most halvings of these steps, most steps of the fit after each, and the relative gain of a step
 after which it ends."""
-
-OF_NOISE = 2.0
-"""Smallest weight of displaced samples in data with noise, relative to the variance of that."""
 
 NOISY, DIFFERENCES = 2e-3, range(2, 9)
 """Noise of the data [largest latent] from which on windows start beside them, and the orders of
@@ -608,14 +602,18 @@ def shots(
     )
 
 
-def _displaced_windows(starting: Windows, weight: float) -> Beside:
-    """Windows from displaced starts, which count in their second half."""
+def _displaced_windows(starting: Windows, weight: float, *, free: float = 4.0) -> Beside:
+    """Windows from displaced starts, which count in their second half.
+
+    `free`: distance of those rollouts from the data that costs nothing [deviations of the
+    starts].
+    """
     draw = torch.Generator().manual_seed(1)
     start = starting.start
     displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
     displaced = starting._replace(start=start + NUDGE * displacement)
     late = (len(starting.truth) - 1) // 2 + 1
-    return Beside(displaced, weight, late, FREE * NUDGE)
+    return Beside(displaced, weight, late, free * NUDGE)
 
 
 def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
@@ -644,9 +642,6 @@ def is_coarse(runs: Runs) -> bool:
 PIECE = 16
 """Samples in a row whose noise is measured together."""
 
-OUTLYING = 4.0
-"""Variance of a piece, relative to the median, from which on it holds more than noise."""
-
 
 def noise(runs: Runs) -> float:
     """Return deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told
@@ -669,9 +664,12 @@ def noise(runs: Runs) -> float:
     return min(sizes)
 
 
-def _noise_of_differences(states: Tensor, order: int) -> float:
+def _noise_of_differences(states: Tensor, order: int, *, outlying: float = 4.0) -> float:
     """Return deviation of independent noise that makes differences (n, T - order, d) of this size;
     NaN where there are none.
+
+    `outlying`: variance of a piece, relative to the median, from which on it holds more than
+    noise.
     """
     if order >= states.shape[1]:
         return math.nan
@@ -680,7 +678,7 @@ def _noise_of_differences(states: Tensor, order: int) -> float:
     # noise is there all the time, and a pulse is not
     pieces = squares.split(PIECE, dim=1)
     of_pieces = torch.stack([piece.nanmean(1) for piece in pieces], dim=1)  # (n, pieces)
-    usual = of_pieces <= OUTLYING * of_pieces.nanmedian()
+    usual = of_pieces <= outlying * of_pieces.nanmedian()
     variance = of_pieces[usual].mean() / math.comb(2 * order, order)
     return float(variance) ** 0.5
 
@@ -741,6 +739,7 @@ def refinements(
     returning: bool = True,
     strongest: float = RETURN,
     ridge: float = 0.0,
+    of_noise: float = 2.0,
 ) -> Iterator[Stage]:
     """Yield coefficients after windows of each length, from the shortest to the whole run, or to
     the longest ones that are informative.
@@ -757,12 +756,14 @@ def refinements(
         returning: whether displaced samples hold coefficients.
         strongest: weight of these in the first windows.
         ridge: weight of the squares of all coefficients.
+        of_noise: smallest weight of displaced samples in data with noise, relative to the variance
+            of that.
     """
     back = Returning.of(structure.motion, runs) if returning else None
     deviation = noise(runs)
     noisy = deviation > NOISY
     # what noise leaves undetermined must not follow it
-    least = max(LEAST, noisy * OF_NOISE * deviation**2)
+    least = max(LEAST, noisy * of_noise * deviation**2)
     apart = APART
     finest = RESOLUTION
     for k, (duration, length) in enumerate(lengths(runs, shortest)):

@@ -27,9 +27,6 @@ from romkit.laws.useless import unexplained_of
 from romkit.laws.weak import weak_fit
 from romkit.projections import Identity
 
-MOST_TERMS = 100
-"""Terms of the latent coordinates beyond which a degree is not tried by default."""
-
 
 class Sparse(Estimator):
     """Base of the kinds of SINDy: candidate terms, and what they choose where it is left open."""
@@ -73,10 +70,14 @@ class Sparse(Estimator):
     def _shares(self, samples: LatentSamples) -> Sequence[float]:
         return self.SHARES
 
-    def _degrees(self, variables: int) -> list[int]:
-        """Degrees to try: the first, and others of few terms."""
+    def _degrees(self, variables: int, *, most_terms: int = 100) -> list[int]:
+        """Degrees to try: the first, and others of few terms.
+
+        `most_terms`: terms of the latent coordinates beyond which a degree is not tried by
+        default.
+        """
         first, *others = self.DEGREES
-        few = [d for d in others if math.comb(variables + d, d) <= MOST_TERMS]
+        few = [d for d in others if math.comb(variables + d, d) <= most_terms]
         return [first, *few]
 
     def warn_if_useless(

@@ -19,11 +19,6 @@ from romkit.laws.scaling import Scaling
 if TYPE_CHECKING:
     import sympy
 
-ROUNDING = 1e-12
-"""Smallest term of a multiplied-out formula, relative to the largest one where the data are;
-smaller ones are remainders of terms that cancel."""
-
-
 # -- text ------------------------------------------------------------------------------------------
 
 
@@ -129,13 +124,18 @@ def largest_terms(
     return total, len(values) - most
 
 
-def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]") -> "sympy.Expr":
+def _expanded(
+    expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]", *, rounding: float = 1e-12
+) -> "sympy.Expr":
     """Return the expression multiplied out, without terms that cancelled; sizes of symbols tell how
     large a term is.
+
+    `rounding`: smallest term of a multiplied-out formula, relative to the largest one where the
+    data are; smaller ones are remainders of terms that cancel.
     """
     values = expression.expand().as_coefficients_dict()
     large = {term: _size(term, value, sizes) for term, value in values.items()}
-    least = ROUNDING * max(large.values(), default=0)
+    least = rounding * max(large.values(), default=0)
     total = 0 * expression
     for term, value in values.items():
         if large[term] > least:

@@ -21,9 +21,6 @@ from romkit.laws.noise import noise_level, smoothed
 from romkit.laws.regression import Fit, quality, stacked
 from romkit.laws.samples import LatentSamples, trajectory_times
 
-SIGNIFICANT = 5.0
-"""Standard errors that a coefficient has to differ from zero by."""
-
 NEGLIGIBLE = 1e-3
 """Smallest size of a term, relative to its rate, where neither threshold nor share is given: errors
 of sums over samples look significant where data have no noise."""
@@ -31,21 +28,8 @@ of sums over samples look significant where data have no noise."""
 SINGULAR = 1e-12
 """Ratio of diagonal elements of a triangular factor below which terms depend on each other."""
 
-REFACTORED = 16
-"""Terms that are left out by updates of an inverse, before it is computed anew."""
-
 ROUNDS = 6
 """Most rounds of weighting by the noise of the latest coefficients."""
-
-ROWS = 2000
-"""Rows of all trajectories from which on each gets fewer windows."""
-
-QUIET = 1e-9
-"""Noise [deviations of a variable] that data have at least, by rounding."""
-
-JITTER = 1e-8
-"""Part of the mean variance that is added to each, so that covariances have a factor."""
-
 
 WIDTHS = 1.0, 0.7, 1.5
 """Widths of windows that supports are found by, relative to the default one."""
@@ -181,12 +165,14 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
     return sorted(spans)
 
 
-def default_width(samples: LatentSamples) -> float:
+def default_width(samples: LatentSamples, *, fewest: int = 8) -> float:
     """`LAGS` times the time in which the latent state moves by one standard deviation, the mean
     over a stack.
 
     At most a quarter of a trajectory. Read from the distance of samples that are some time apart,
     which noise changes little.
+
+    `fewest`: fewest intervals of a default window, so that its test function is resolved.
     """
     times = trajectory_times(samples)
     step = float(times.diff().mean())
@@ -194,11 +180,7 @@ def default_width(samples: LatentSamples) -> float:
     paths = samples.paths(samples.latents.double())[0]  # (S, C, T, m)
     lags = [_lag(z, longest) for z in paths]
     mean = sum(lags) / len(lags)
-    return max(LAGS * step * mean, FEWEST * step)
-
-
-FEWEST = 8
-"""Fewest intervals of a default window, so that its test function is resolved."""
+    return max(LAGS * step * mean, fewest * step)
 
 
 def _lag(z: Tensor, longest: int) -> int:
@@ -282,9 +264,12 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
     return stacked(fits)
 
 
-def _windows_of_each(windows: int, trajectories: int, terms: int) -> int:
-    """Windows of each trajectory, fewer where many trajectories have enough together."""
-    enough = max(ROWS // trajectories, 2 * terms // trajectories + 1, 10)
+def _windows_of_each(windows: int, trajectories: int, terms: int, *, rows: int = 2000) -> int:
+    """Windows of each trajectory, fewer where many trajectories have enough together.
+
+    `rows`: rows of all trajectories from which on each gets fewer windows.
+    """
+    enough = max(rows // trajectories, 2 * terms // trajectories + 1, 10)
     return min(windows, enough)
 
 
@@ -296,16 +281,20 @@ def _fit_one(
     spans: Sequence[Spans],
     basis: Features,
     settings: WeakSettings,
+    *,
+    quiet: float = 1e-9,
 ) -> Fit:
     """Fit of one problem, from scaled states w (C, T, d), drifts (C, T, m) and contexts (C, T, p).
 
     Supports are found by windows of several widths, and compared by those of the first.
+
+    `quiet`: noise [deviations of a variable] that data have at least, by rounding.
     """
     # terms are not linear in the states, so noise biases them; the left side stays as measured
     terms, slopes = _terms_and_slopes(basis, smoothed(w, times), c)
     measured = Measured(w, drift, terms, slopes)
     by_width = _determined(measured, times, spans, settings.smoothness)
-    noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=QUIET)
+    noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=quiet)
     d = w.shape[-1]
     m = drift.shape[-1]
     candidates = []
@@ -474,8 +463,12 @@ class Column(NamedTuple):
             log_determinant += 2 * float(factor.diagonal().log().sum())
         return Whitened(torch.cat(terms), torch.cat(targets), log_determinant)
 
-    def _covariance(self, run: Integrals, coefficients: Tensor) -> Tensor:
-        """(R, R) of the residuals of the windows of a trajectory."""
+    def _covariance(self, run: Integrals, coefficients: Tensor, *, jitter: float = 1e-8) -> Tensor:
+        """(R, R) of the residuals of the windows of a trajectory.
+
+        `jitter`: part of the mean variance that is added to each, so that covariances have
+        a factor.
+        """
         slope = torch.einsum("tkd,k->td", run.slopes, coefficients)
         covariance = run.terms.new_zeros(len(run.tests), len(run.tests))
         for axis, size in enumerate(self.noise.tolist()):
@@ -485,13 +478,17 @@ class Column(NamedTuple):
             covariance += size**2 * response @ response.mT
         # windows overlap, so that covariances may be singular to rounding
         mean_variance = covariance.diagonal().mean()
-        covariance.diagonal().add_(JITTER * mean_variance)
+        covariance.diagonal().add_(jitter * mean_variance)
         return covariance
 
 
-def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
+def _eliminated(
+    terms: Tensor, targets: Tensor, settings: WeakSettings, *, refactored: int = 16
+) -> Tensor:
     """Return coefficients (K,) after backward elimination: the term that matters least goes, as
     long as the data do not tell it from zero, or it is below the threshold.
+
+    `refactored`: terms that are left out by updates of an inverse, before it is computed anew.
 
     Source: Boninsegna, Nüske, Clementi (2018), Sparse learning of stochastic dynamical equations,
     section II B, with standard errors in place of cross-validation.
@@ -511,7 +508,7 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
         kept.pop(weakest)
         steps += 1
         rest = fit.without(weakest)
-        is_worn = rest is None or steps % REFACTORED == 0
+        is_worn = rest is None or steps % refactored == 0
         fit = KeptTerms.of(R, kept) if rest is None or is_worn else rest
     coefficients = torch.zeros_like(least)
     coefficients[kept] = KeptTerms.of(R, kept).value
@@ -573,14 +570,19 @@ class KeptTerms(NamedTuple):
         return KeptTerms(value, inverse, True)
 
 
-def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
-    """Growth of the sum of squares from which on a term is told from zero."""
+def _smallest_cost(
+    terms: Tensor, targets: Tensor, settings: WeakSettings, *, significant: float = 5.0
+) -> Tensor:
+    """Growth of the sum of squares from which on a term is told from zero.
+
+    `significant`: standard errors that a coefficient has to differ from zero by.
+    """
     N, K = terms.shape
     # the residual of all terms is noise; a target without any would make every term significant
     everything = least_norm(terms, targets.unsqueeze(-1))
     missed = targets - terms @ everything.squeeze(-1)
     variance = missed.square().sum() / max(1, N - K)
-    cost = SIGNIFICANT**2 * variance
+    cost = significant**2 * variance
     if settings.threshold is None and settings.share is None:
         negligible = NEGLIGIBLE**2 * targets.square().sum()
         cost = torch.maximum(cost, negligible)

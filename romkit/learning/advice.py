@@ -20,9 +20,6 @@ from romkit.learning.symptoms import (
 )
 from romkit.metrics import deviations
 
-USEFUL = 0.5
-"""Error of a forecast above which it is called of no use."""
-
 PHASE_COUNTS, OUT_OF_PHASE = 0.2, 0.33
 """Error of a forecast above which its phase is looked at, and the share of it that is left without
 the phase, up to which it is one of phase.
@@ -33,9 +30,6 @@ NEGLIGIBLE = 0.005
 
 LIMITED = 2.0
 """Error of a forecast, in that of the projection, up to which the manifold limits it."""
-
-MISSED = 0.1
-"""Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
 
 MOSTLY = 0.7
 """Deviation of noise, in the error of a forecast, from which on it is half of its square."""
@@ -59,14 +53,6 @@ EQUAL = 0.001
 
 CLEAR = 0.5
 """Share by which the slowest clock exceeds the fastest from which on their ratios show it."""
-
-TURNING = 1.5
-"""Length of the way of a variable, in its range, from which on it goes back and forth."""
-
-TWO_WAYS = 0.1
-"""Share of the returns to a state that leave it in the opposite direction, from which on the state
-lacks something: it is 0 for states, and a quarter to a half for positions alone.
-"""
 
 SCATTER = 0.5
 """Difference between individuals, in the error of the forecast, from which on it is what limits it."""
@@ -146,8 +132,11 @@ class Evidence:
         of_manifold = f", the manifold {projection:.2g}" if projection > 0 else ""
         return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
-    def _failure(self) -> str:
-        """Verdict on a model that is of no use; empty for one that is."""
+    def _failure(self, *, useful: float = 0.5) -> str:
+        """Verdict on a model that is of no use; empty for one that is.
+
+        `useful`: error of a forecast above which it is called of no use.
+        """
         if self._is_lost.any():
             return self._of_lost()
         if self._keeps_the_motion:
@@ -155,7 +144,7 @@ class Evidence:
         if self._is_no_better:
             return self._no_better()
         forecast = self._error("forecast")
-        if forecast <= USEFUL:
+        if forecast <= useful:
             return ""
         projection = self._error("projection")
         if forecast <= LIMITED * projection:
@@ -359,26 +348,34 @@ class Evidence:
         # Σ (1, 4, 6, 4, 1)² = 70
         return float(np.sqrt(np.nanmean(np.square(differences)) / 70))
 
-    def _of_single_variable(self) -> str:
-        """Return sentence for a single variable that turns: no law of it alone can do that."""
+    def _of_single_variable(self, *, turning: float = 1.5) -> str:
+        """Return sentence for a single variable that turns: no law of it alone can do that.
+
+        `turning`: length of the way of a variable, in its range, from which on it goes back
+        and forth.
+        """
         states = self.train["state"].values
         if states.shape[-1] > 1 or self.has_inputs:
             return ""
         for run in states[..., 0]:
             course = run[np.isfinite(run)]
-            if len(course) > 2 and way(course) > TURNING * np.ptp(course):
+            if len(course) > 2 and way(course) > turning * np.ptp(course):
                 return (
                     " A law of one variable alone cannot rise and fall through the same values: "
                     'give a second variable, or an input (page "Your own data", hidden variables).'
                 )
         return ""
 
-    def _of_opposite_ways(self) -> str:
+    def _of_opposite_ways(self, *, two_ways: float = 0.1) -> str:
         """Return sentence for states at which runs go in two directions, as positions without rates
         do.
+
+        `two_ways`: share of the returns to a state that leave it in the opposite direction,
+        from which on the state lacks something: it is 0 for states, and a quarter to a half
+        for positions alone.
         """
         share = share_of_opposite_ways(self.train)
-        if share < TWO_WAYS or self.has_inputs:
+        if share < two_ways or self.has_inputs:
             return ""
         sentence = (
             f" The state does not tell where a run goes next: {share:.0%} of the returns to a state "
@@ -390,12 +387,15 @@ class Evidence:
         past = f"romkit.data.delayed(data, delays=1, every={every})"
         return f"{sentence}, or a part of the past: {past}."
 
-    def _of_inputs(self) -> str:
+    def _of_inputs(self, *, missed: float = 0.1) -> str:
         """Return sentence for runs that are alike at equal times and on the manifold, but follow no
         law.
+
+        `missed`: error of the projection, in that of the forecast, below which the law
+        misses what moves the runs.
         """
         forecast = self._error("forecast")
-        is_held = self._error("projection") < MISSED * forecast < np.inf
+        is_held = self._error("projection") < missed * forecast < np.inf
         # a law that follows its own runs lacks other runs, and no input
         is_followed = float(np.mean(self.seen["forecast"])) < FOLLOWED * forecast
         if self.has_inputs or not is_held or is_followed:

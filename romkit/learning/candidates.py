@@ -177,9 +177,6 @@ class Spaces:
         return self._spaces[key]
 
 
-LADDER = (2, 3, 4, 5, 6, 8, 12)
-"""Numbers of latents that are tried, as long as the error falls."""
-
 COMPLETE = 20
 """Most components of a state of which laws are tried as it is."""
 
@@ -282,12 +279,17 @@ def rungs(
         yield _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
 
 
-def _ladder(components: int, latent_dim: int | None) -> list[int]:
-    """List numbers of latents, 0 for the complete state: first where it is small, else last."""
+def _ladder(
+    components: int, latent_dim: int | None, *, ladder: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12)
+) -> list[int]:
+    """List numbers of latents, 0 for the complete state: first where it is small, else last.
+
+    `ladder`: numbers of latents that are tried, as long as the error falls.
+    """
     if latent_dim is not None:
         is_complete = latent_dim == components <= COMPLETE
         return [0 if is_complete else latent_dim]
-    fewer = [latents for latents in LADDER if latents < components]
+    fewer = [latents for latents in ladder if latents < components]
     if components <= SPARSE:
         return [0, *fewer]
     if components <= COMPLETE:

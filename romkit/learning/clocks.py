@@ -18,12 +18,6 @@ from romkit.numerics import Smoother
 SAMPLES, COMPONENTS = 2000, 50
 """Most samples and components by which two runs are compared."""
 
-SLOWEST = 30.0
-"""Largest ratio of the clocks of neighbouring runs."""
-
-TRIED, REFINED, REFINEMENTS = 120, 11, 7
-"""Ratios that are tried, on a grid of their logarithms, and again around the best one, so often."""
-
 LAST, AT_REST = 0.1, 1e-3
 """Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
 
@@ -74,24 +68,38 @@ def _ratio(run: Array, neighbour: Array, since: Array) -> float:
     return -faster[0]
 
 
-def _slower(slow: Array, fast: Array, since: Array) -> tuple[float, float]:
+def _slower(
+    slow: Array,
+    fast: Array,
+    since: Array,
+    *,
+    slowest: float = 30.0,
+    tried: int = 120,
+    refined: int = 11,
+    refinements: int = 7,
+) -> tuple[float, float]:
     """Logarithm, 0 or more, of the clock of a run (T, n) in that of a faster one, and the mean square
     distance that is left over the whole slower run.
+
+    `slowest`: largest ratio of the clocks of neighbouring runs.
+
+    `tried`, `refined`, `refinements`: ratios that are tried, on a grid of their logarithms, and
+    again around the best one, so often.
     """
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
     course = CubicSpline(since, fast)
-    logarithms = np.linspace(0.0, np.log(SLOWEST), TRIED)
+    logarithms = np.linspace(0.0, np.log(slowest), tried)
     step = logarithms[1]
-    for _ in range(1 + REFINEMENTS):
+    for _ in range(1 + refinements):
         distances = []
         for logarithm in logarithms:
             stretched = course(since * np.exp(-logarithm))
             distances.append(np.square(slow - stretched).mean())
         best = int(np.argmin(distances))
         middle = logarithms[best]
-        logarithms = np.maximum(middle + step * np.linspace(-1, 1, REFINED), 0.0)
-        step = 2 * step / (REFINED - 1)
+        logarithms = np.maximum(middle + step * np.linspace(-1, 1, refined), 0.0)
+        step = 2 * step / (refined - 1)
     return float(middle), float(distances[best])
 
 

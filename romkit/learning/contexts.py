@@ -15,9 +15,6 @@ from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, in_coord
 FEWEST = 3
 """Contexts from which on there is one between two others."""
 
-MOST_FOR_A_HULL = 4
-"""Parameters up to which contexts are told to be between those of the runs."""
-
 
 def number_of_contexts(*datasets: xr.Dataset) -> int:
     """Return number of different contexts of runs."""
@@ -78,12 +75,15 @@ def halfway(contexts: Array, scale: Array) -> Array:
     return np.array(pairs).reshape(-1, contexts.shape[1])
 
 
-def are_between(wanted: Array, known: Array) -> Array:
-    """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
+def are_between(wanted: Array, known: Array, *, most_for_a_hull: int = 4) -> Array:
+    """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull.
+
+    `most_for_a_hull`: parameters up to which contexts are told to be between those of the runs.
+    """
     from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed
 
     p = known.shape[1]
-    if not 1 < p <= MOST_FOR_A_HULL:
+    if not 1 < p <= most_for_a_hull:
         return np.ones(len(wanted), dtype=bool)
     try:
         hull = Delaunay(known)

@@ -22,9 +22,6 @@ Errors = Mapping[str, Array]
 AT_EQUAL_TIMES = "runs interpolated at equal times"
 """Name of the forecast that splines in the context make, whatever makes that of a model."""
 
-FEW_COMPONENTS = 8
-"""Components up to which those of a state without variables are told one by one."""
-
 
 class VariableErrors(NamedTuple):
     """Errors of one variable.
@@ -218,11 +215,14 @@ def _of_training_runs(
     return {name: states.numpy() * scale for name, states in named.items()}
 
 
-def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
+def _variables(layout: Layout, *, few_components: int = 8) -> list[tuple[str, str, slice]]:
     """Return name, unit and components of each variable; of a state without variables and of few
     components, of each component.
+
+    `few_components`: components up to which those of a state without variables are told one by
+    one.
     """
-    if layout.is_plain and layout.size <= FEW_COMPONENTS:
+    if layout.is_plain and layout.size <= few_components:
         single = []
         for number, (name, units) in enumerate(zip(layout.names, layout.units, strict=True)):
             single.append((name, units, slice(number, number + 1)))

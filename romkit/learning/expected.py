@@ -19,9 +19,6 @@ NOISES = tuple(np.geomspace(1e-10, 1.0, 21).tolist())
 """Variances of noise, relative to those of the runs, that they may have; the least one is that of
 rounding."""
 
-SMOOTHED = 20
-"""A change over time is a moving mean over this share of the run."""
-
 LEAST = 1e-3
 """Least change at a time, in the largest one of the run: runs may begin alike."""
 
@@ -76,11 +73,14 @@ def changes(
     return np.sqrt(LOCAL * square.numpy() + (1 - LOCAL) * of_all)
 
 
-def _smoothed(size: Array) -> Array:
-    """Return moving mean over the times of sizes (k, T)."""
+def _smoothed(size: Array, *, smoothed: int = 20) -> Array:
+    """Return moving mean over the times of sizes (k, T).
+
+    `smoothed`: A change over time is a moving mean over this share of the run.
+    """
     from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
 
-    window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
+    window = 2 * (size.shape[1] // (2 * smoothed)) + 1
     return uniform_filter1d(size, window, axis=1, mode="nearest")
 
 

@@ -65,12 +65,6 @@ from romkit.verbs.simulate import output_times
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
 
-END = 0.1
-"""Share of the time of the runs by which one may end before the others, and stays where it is."""
-
-SAME_CLOCK = 0.01
-"""Logarithm of the ratio of two clocks up to which one is not called slower."""
-
 FIX = "take the law, model.of_law().forecast(...)"
 
 RUNS, CALIBRATION = "interpolated.nc", "calibration.nc"
@@ -159,11 +153,15 @@ def obstacle(data: xr.Dataset) -> str:
     return ""
 
 
-def _ends_early(data: xr.Dataset, is_known: Array) -> Array:
-    """Tell which runs (C,) end before the others, and move at their end."""
+def _ends_early(data: xr.Dataset, is_known: Array, *, end: float = 0.1) -> Array:
+    """Tell which runs (C,) end before the others, and move at their end.
+
+    `end`: share of the time of the runs by which one may end before the others, and stays where
+    it is.
+    """
     times = data["time"].values.astype(float)
     last = np.where(is_known, times, -np.inf).max(1)  # (C,)
-    is_short = last < times[-1] - END * (times[-1] - times[0])
+    is_short = last < times[-1] - end * (times[-1] - times[0])
     relative = without_gaps(data) / deviations(data)
     moves = [not comes_to_rest(relative[run, known]) for run, known in enumerate(is_known)]
     return is_short & np.array(moves)
@@ -504,9 +502,12 @@ class InterpolatedRuns:
                 ExtrapolationWarning,
             )
 
-    def _warn_past_slower(self, contexts: Tensor, last: float) -> None:
+    def _warn_past_slower(self, contexts: Tensor, last: float, *, same_clock: float = 0.01) -> None:
         """Warn of forecasts at contexts (k, p) whose last time since the start has a phase at which
         the next slower run has ended, unless that rests there.
+
+        `same_clock`: logarithm of the ratio of two clocks up to which one is not called
+        slower.
         """
         if self.clocks is None:
             return
@@ -516,7 +517,7 @@ class InterpolatedRuns:
         courses = self.runs["state"].values / self._deviation
         earliest = np.inf
         for clock in clock_at(self.clocks, self._known, wanted):
-            slower = np.flatnonzero(self.clocks > clock + SAME_CLOCK)
+            slower = np.flatnonzero(self.clocks > clock + same_clock)
             if len(slower) == 0:
                 continue
             nearest = slower[self.clocks[slower].argmin()]

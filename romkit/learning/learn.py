@@ -49,11 +49,6 @@ from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
 from romkit.verbs.law import report_of
 
-MULTIPLE = 9
-"""Memory that learning takes, in the size of the states in double precision, as was measured of 80 MB
-in 10 runs of 50 samples of 20 000 components.
-"""
-
 INTERPOLATION = "interpolation"
 """Name of runs that are interpolated, among those of laws."""
 
@@ -194,14 +189,18 @@ def learn(
     return model
 
 
-def _refuse_too_large(data: xr.Dataset) -> None:
-    """Refuse runs with which the memory would not suffice."""
+def _refuse_too_large(data: xr.Dataset, *, multiple: int = 9) -> None:
+    """Refuse runs with which the memory would not suffice.
+
+    `multiple`: memory that learning takes, in the size of the states in double precision, as
+    was measured of 80 MB in 10 runs of 50 samples of 20 000 components.
+    """
     size = 8 * data["state"].size
     left = available()
-    if MULTIPLE * size > left:
+    if multiple * size > left:
         raise InputError(
             "source",
-            expected=f"runs of at most {left / MULTIPLE / 1e9:.2g} GB, which need {MULTIPLE} times "
+            expected=f"runs of at most {left / multiple / 1e9:.2g} GB, which need {multiple} times "
             f"their size of the {left / 1e9:.2g} GB that are free",
             got=f"{size / 1e9:.2g} GB",
             fix="take every second time or cell, fewer runs, or coordinates in a basis, "

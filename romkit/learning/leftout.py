@@ -23,9 +23,6 @@ from romkit.projections import Projection
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
 
-SHORTENING = 30.0
-"""CPU seconds after which no shorter equation is tried."""
-
 
 class Fitted(NamedTuple):
     """A manifold with a law, and the errors (C,) of its forecasts of all runs [deviations]."""
@@ -54,8 +51,11 @@ class LeftOut(NamedTuple):
     gaps: Array
 
 
-def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
-    """Fit manifold and law of a candidate to the runs that a fold keeps; to all for `ALL`."""
+def fitted_model(candidate: ModelCandidate, fold: int, *, shortening: float = 30.0) -> Fitted:
+    """Fit manifold and law of a candidate to the runs that a fold keeps; to all for `ALL`.
+
+    `shortening`: CPU seconds after which no shorter equation is tried.
+    """
     with quiet():
         law = candidate.fit(fold)
         judge = candidate.space(fold).judge
@@ -64,7 +64,7 @@ def fitted_model(candidate: ModelCandidate, fold: int) -> Fitted:
             law = refined(law, train, judge, rows)
         if fold == ALL and candidate.latents == 0:
             # equations of physical quantities are read
-            law = short(law, candidate, SHORTENING)
+            law = short(law, candidate, shortening)
         # steps so short that their error is none of the law's, as forecasts have it
         rows = torch.arange(len(judge.states))
         errors = judge.errors(law, rows, POLISHED).numpy(force=True)

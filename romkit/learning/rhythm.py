@@ -10,46 +10,29 @@ from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.controls import LINEAR, Control, interpolated
 
-PURE, IN_STEP = 0.5, 0.95
-"""Share of the power at one frequency, and coherence of the runs, from which on they have one
-rhythm.
-"""
-
-FEWEST = 8
-"""Fewest intervals of time."""
-
 FRACTIONS = np.linspace(-0.5, 0.5, 101)
 """Places between two frequencies of a spectrum at which a peak is sought."""
-
-OFF = 0.1
-"""Turns by which a period may miss the swings of the runs at their end."""
-
-HARMONICS = 5
-"""Waves of a drive, at most, of which the strongest may be the one that runs show."""
 
 TURNS = np.linspace(-0.3, 0.3, 61)
 """Turns over the whole time by which a period is sought beside the one that the runs show: what fades
 since the start moves the peak of a spectrum.
 """
 
-CLEARLY = 0.5
-"""Share of what is left of the steps up to which another period is taken than the one that shows."""
-
 DIRECTIONS = 6
 """Main directions of the states, at most, of which steps are looked at."""
-
-MOST_SAMPLES = 10**6
-"""Intervals between samples, at most, that a forecast may last, and begin away from the first one."""
 
 INPUTS = ("sin of the rhythm", "cos of the rhythm")
 """Names of the inputs of a law of driven runs."""
 
 
-def rhythm(data: xr.Dataset) -> float | None:
-    """Return period with which all runs swing in step; None where they do not, or times are uneven."""
+def rhythm(data: xr.Dataset, *, fewest: int = 8) -> float | None:
+    """Return period with which all runs swing in step; None where they do not, or times are uneven.
+
+    `fewest`: fewest intervals of time.
+    """
     times = data["time"].values.astype(float)
     states = data["state"].values
-    if len(times) <= FEWEST or not np.isfinite(states).all():
+    if len(times) <= fewest or not np.isfinite(states).all():
         return None
     step = even_step(times)
     if step is None:
@@ -66,11 +49,14 @@ def rhythm(data: xr.Dataset) -> float | None:
     return float(1 / frequencies[best])
 
 
-def driving_period(data: xr.Dataset) -> float | None:
+def driving_period(data: xr.Dataset, *, clearly: float = 0.5) -> float | None:
     """Return period of what may drive all runs: near the one with which they swing in step, that with
     whose sine and cosine linear maps leave the least of their steps; None where they do not.
 
     States of a linear law with such a drive have such maps exactly.
+
+    `clearly`: share of what is left of the steps up to which another period is taken than the
+    one that shows.
     """
     shown = rhythm(data)
     if shown is None:
@@ -84,7 +70,7 @@ def driving_period(data: xr.Dataset) -> float | None:
     remainders = [_remainder_of_steps(times - times[0], runs, period) for period in periods]
     best = int(np.argmin(remainders))
     # states that also follow from themselves say nothing of what drives them
-    if remainders[best] > CLEARLY * remainders[len(TURNS) // 2]:
+    if remainders[best] > clearly * remainders[len(TURNS) // 2]:
         return shown
     return float(periods[best])
 
@@ -115,9 +101,12 @@ def _swings(states: Array) -> Array:
     return swings / divisor(deviation)
 
 
-def _common_peak(swings: Array) -> int | None:
+def _common_peak(swings: Array, *, pure: float = 0.5, in_step: float = 0.95) -> int | None:
     """Return number of the frequency at which all runs (C, T, n) swing in step; None where there is
     none.
+
+    `pure`, `in_step`: share of the power at one frequency, and coherence of the runs, from
+    which on they have one rhythm.
     """
     spectra = np.fft.rfft(swings, axis=1)  # (C, F, n)
     power = np.square(np.abs(spectra)).sum((0, 2))  # (F,)
@@ -126,11 +115,11 @@ def _common_peak(swings: Array) -> int | None:
     if peak < 2:
         return None
     around = power[peak - 1 : peak + 2].sum()
-    if around < PURE * power.sum():
+    if around < pure * power.sum():
         return None
     amplitudes = spectra[:, peak]  # (C, n)
     together = np.abs(amplitudes.sum(0)).sum()
-    if together < IN_STEP * np.abs(amplitudes).sum():
+    if together < in_step * np.abs(amplitudes).sum():
         return None
     return peak
 
@@ -152,17 +141,24 @@ def waves(times: Array, period: float) -> Array:
     return np.stack([np.sin(phase), np.cos(phase)], axis=-1)
 
 
-def warn_of_another(data: xr.Dataset, period: float) -> None:
+def warn_of_another(
+    data: xr.Dataset, period: float, *, off: float = 0.1, harmonics: int = 5
+) -> None:
     """Warn where all runs swing in step, but with another period than the one that was given, and
     with none of its harmonics.
+
+    `off`: turns by which a period may miss the swings of the runs at their end.
+
+    `harmonics`: waves of a drive, at most, of which the strongest may be the one that runs
+    show.
     """
     shown = rhythm(data)
     if shown is None:
         return
     times = data["time"].values.astype(float)
     duration = float(times[-1] - times[0])
-    turns = duration / period * np.arange(1, HARMONICS + 1)
-    if np.abs(turns - duration / shown).min() <= OFF:
+    turns = duration / period * np.arange(1, harmonics + 1)
+    if np.abs(turns - duration / shown).min() <= off:
         return
     warn(
         f"period: expected that of the runs, which all swing with {shown:.4g}, got {period:.4g}; give "
@@ -226,13 +222,17 @@ def continued(times: Array, begin: float, end: float) -> Array:
     return everywhere[max(first, 0) : last + 1]
 
 
-def _check_span(begin: float, end: float, interval: float) -> None:
-    """Refuse times that are too many, or too far from the first ones."""
+def _check_span(begin: float, end: float, interval: float, *, most_samples: int = 10**6) -> None:
+    """Refuse times that are too many, or too far from the first ones.
+
+    `most_samples`: intervals between samples, at most, that a forecast may last, and begin away
+    from the first one.
+    """
     number = (end - begin) / interval
-    if number > MOST_SAMPLES:
-        expected = f"at most {MOST_SAMPLES:.0e} intervals of the runs, {interval:.3g} each"
+    if number > most_samples:
+        expected = f"at most {most_samples:.0e} intervals of the runs, {interval:.3g} each"
         raise InputError("duration", expected=expected, got=f"{number:.1e}", fix="shorten it")
-    farthest = MOST_SAMPLES * interval
+    farthest = most_samples * interval
     if abs(begin) > farthest:
         expected = f"a time within {farthest:.3g} of the first sample, from which the rhythm counts"
         fix = "subtract whole periods"

@@ -43,13 +43,6 @@ if TYPE_CHECKING:
 DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
 """Total degrees of polynomials that are tried."""
 
-OVERSAMPLING = 2
-"""Fields for each term of a polynomial, at least.
-
-Source: Hosder, Walters, Balch (2007), Efficient sampling for non-intrusive polynomial chaos applications,
-which finds two.
-"""
-
 REACHES = (0.3, 1.0, 3.0)
 """Distances over which fields are alike that are tried, in the ranges of the parameters."""
 
@@ -231,14 +224,19 @@ def learned_steady(
     return SteadyModel(runs, str(best.interpolation), report_of(order, best, policy), errors)
 
 
-def _determined(fields: int, parameters: int) -> list[Smoother]:
-    """List the smoothers that so many fields determine."""
+def _determined(fields: int, parameters: int, *, oversampling: int = 2) -> list[Smoother]:
+    """List the smoothers that so many fields determine.
+
+    `oversampling`: fields for each term of a polynomial, at least. Source: Hosder, Walters,
+    Balch (2007), Efficient sampling for non-intrusive polynomial chaos applications, which
+    finds two.
+    """
     smoothers = []
     for smoother in RULES.values():
         terms = 0
         if isinstance(smoother, Polynomial):
             terms = math.comb(smoother.degree + parameters, parameters)
-        if OVERSAMPLING * terms <= fields:
+        if oversampling * terms <= fields:
             smoothers.append(smoother)
     return smoothers
 

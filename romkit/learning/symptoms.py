@@ -14,34 +14,18 @@ from romkit.data import even_step
 from romkit.data.context import contexts_of
 from romkit.learning.contexts import number_of_contexts
 
-ALIKE = 0.01
-"""Distance of contexts, in their range, up to which runs should be nearly equal."""
 
-FEWEST = 6
-"""Contexts from which on runs are compared with those beside them."""
-
-UNEXPLAINED = 0.7
-"""Share of the differences between runs that runs beside them do not tell, from which on they are of
-individuals.
-"""
-
-STARTS = 0.2
-"""Distance of the starts of two runs, in that of the runs, from which on it is the starts that differ,
-and not individuals.
-"""
-
-TURNS = 3.0
-"""Length of the way of a variable, in its range, up to which a run does not oscillate: those that do
-differ from the runs beside them by their phases.
-"""
-
-
-def spread_of_individuals(data: xr.Dataset) -> float:
+def spread_of_individuals(data: xr.Dataset, *, fewest: int = 6, unexplained: float = 0.7) -> float:
     """Root mean square difference of runs from what their context tells [deviations]; NaN where it
     tells nearly all, or cannot be told, as of runs whose inputs differ.
 
     Runs at equal contexts show it, and else runs of one parameter that do not oscillate: from the
     straight line between the runs beside them they differ as much as from the mean of all.
+
+    `fewest`: contexts from which on runs are compared with those beside them.
+
+    `unexplained`: share of the differences between runs that runs beside them do not tell, from
+    which on they are of individuals.
 
     Source: Gasser, Sroka, Jennen-Steinmetz (1986), Residual variance and residual pattern in
     nonlinear regression, for the line between neighbours.
@@ -52,7 +36,7 @@ def spread_of_individuals(data: xr.Dataset) -> float:
     if of_repeats > 0:
         return of_repeats
     contexts = contexts_of(data)
-    if contexts.shape[1] != 1 or number_of_contexts(data) < FEWEST:
+    if contexts.shape[1] != 1 or number_of_contexts(data) < fewest:
         return np.nan
     scaled = _scaled(data["state"].values)  # (C, T, n)
     if _oscillates(scaled):
@@ -63,14 +47,19 @@ def spread_of_individuals(data: xr.Dataset) -> float:
     runs = len(scaled)
     all_differences = np.square(scaled - np.nanmean(scaled, 0)) * runs / (runs - 1)
     total = np.sqrt(np.nanmean(all_differences))
-    if spread < UNEXPLAINED * total:
+    if spread < unexplained * total:
         return np.nan
     return spread
 
 
-def difference_of_repeats(data: xr.Dataset) -> float:
+def difference_of_repeats(data: xr.Dataset, *, alike: float = 0.01, starts: float = 0.2) -> float:
     """Root mean square difference of runs at nearly equal contexts that start alike, for one run of
     each pair [deviations]; NaN where there are none.
+
+    `alike`: distance of contexts, in their range, up to which runs should be nearly equal.
+
+    `starts`: distance of the starts of two runs, in that of the runs, from which on it is the
+    starts that differ, and not individuals.
     """
     contexts = contexts_of(data)  # (C, p)
     width = np.ptp(contexts, axis=0)
@@ -79,11 +68,11 @@ def difference_of_repeats(data: xr.Dataset) -> float:
     squares = []
     for first in range(len(places)):
         for second in range(first):
-            if np.abs(places[first] - places[second]).max() > ALIKE:
+            if np.abs(places[first] - places[second]).max() > alike:
                 continue
             square = np.nanmean(np.square(scaled[first] - scaled[second]), axis=-1)  # (T,)
             observed = square[np.isfinite(square)]
-            if len(observed) > 0 and observed[0] < STARTS**2 * observed.mean():
+            if len(observed) > 0 and observed[0] < starts**2 * observed.mean():
                 squares.append(observed.mean())
     if not squares:
         return np.nan
@@ -102,15 +91,19 @@ def _scaled(states: Array) -> Array:
     return states / divisor(deviation)
 
 
-def _oscillates(scaled: Array) -> bool:
-    """Tell whether components (C, T, n) of most runs go back and forth."""
+def _oscillates(scaled: Array, *, turns: float = 3.0) -> bool:
+    """Tell whether components (C, T, n) of most runs go back and forth.
+
+    `turns`: length of the way of a variable, in its range, up to which a run does not
+    oscillate: those that do differ from the runs beside them by their phases.
+    """
     ways = []
     for run in scaled:
         for course in run.T:
             present = course[np.isfinite(course)]
             if len(present) > 2 and np.ptp(present) > 0:
                 ways.append(way(present) / np.ptp(present))
-    return len(ways) == 0 or bool(np.median(ways) > TURNS)
+    return len(ways) == 0 or bool(np.median(ways) > turns)
 
 
 def _from_neighbours(values: Array, scaled: Array) -> float:
@@ -126,27 +119,18 @@ def _from_neighbours(values: Array, scaled: Array) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-NEAR, LEFT = 0.1, 0.3
-"""Distances [deviations of a component] up to which two states are nearly equal, and from which on a
-run has left a state, in the direction that is compared.
-"""
-
-RETURNS = 10
-"""Fewest returns from which a share is known."""
-
-ROUNDING = 1e-9
-"""Deviation of a component, in its largest value, up to which it is at rest."""
-
 RUNS, SAMPLES = 8, 400
 """Most runs, and samples of each, that are compared with each other."""
 
 
-def share_of_opposite_ways(data: xr.Dataset) -> float:
+def share_of_opposite_ways(data: xr.Dataset, *, returns: int = 10) -> float:
     """Return share of the returns to a state from which a run goes in the opposite direction; 0
     where runs hardly return.
 
     A law of first order gives each state one direction. Positions of what swings have two: there
     and back.
+
+    `returns`: fewest returns from which a share is known.
     """
     states = _in_deviations(data["state"].values)
     rows = np.linspace(0, len(states) - 1, min(RUNS, len(states))).round().astype(int)
@@ -155,7 +139,7 @@ def share_of_opposite_ways(data: xr.Dataset) -> float:
         complete = run[np.isfinite(run).all(-1)]
         step = max(1, int(np.ceil(len(complete) / SAMPLES)))
         cosines += _cosines_of_returns(complete[::step])
-    if len(cosines) < RETURNS:
+    if len(cosines) < returns:
         return 0.0
     return float(np.mean(np.array(cosines) < 0))
 
@@ -175,22 +159,28 @@ def quarter_of_period(data: xr.Dataset) -> int | None:
     return None
 
 
-def _in_deviations(states: Array) -> Array:
-    """Return states (C, T, n), divided by the deviations of their components, of those that move."""
+def _in_deviations(states: Array, *, rounding: float = 1e-9) -> Array:
+    """Return states (C, T, n), divided by the deviations of their components, of those that move.
+
+    `rounding`: deviation of a component, in its largest value, up to which it is at rest.
+    """
     deviation = np.nanstd(states, axis=(0, 1))
     largest = np.nanmax(np.abs(states), axis=(0, 1))
-    moves = deviation > ROUNDING * largest
+    moves = deviation > rounding * largest
     return states[..., moves] / deviation[moves]
 
 
-def _cosines_of_returns(run: Array) -> list[float]:
+def _cosines_of_returns(run: Array, *, near: float = 0.1, left: float = 0.3) -> list[float]:
     """Cosines between the directions in which a run (T, n) leaves a state, and leaves it again after
     it has come back to it.
+
+    `near`, `left`: distances [deviations of a component] up to which two states are nearly
+    equal, and from which on a run has left a state, in the direction that is compared.
     """
     if run.size == 0:
         return []
     distance = _distances(run)
-    leaves = [_first(row[t:] >= LEFT, t) for t, row in enumerate(distance)]
+    leaves = [_first(row[t:] >= left, t) for t, row in enumerate(distance)]
     cosines: list[float] = []
     for t, away in enumerate(leaves):
         if away is None:
@@ -199,7 +189,7 @@ def _cosines_of_returns(run: Array) -> list[float]:
         if not later:
             continue
         back = min(later, key=distance[t].__getitem__)
-        if distance[t, back] > NEAR:
+        if distance[t, back] > near:
             continue
         first = run[away] - run[t]
         second = run[leaves[back]] - run[back]
@@ -225,21 +215,11 @@ def _first(fulfilled: Array, start: int) -> int | None:
     return start + int(np.argmax(fulfilled))
 
 
-PIECES = 8
-"""Pieces of a run, each of which is shifted by itself."""
-
 SHIFTS = 60
 """Most shifts in either direction that are tried."""
 
-FINE = 4.0
-"""Shifts in the time in which the forecast moves by one deviation: a fourth of it, a fourth of a
-radian of a wave, whatever the interval of the samples."""
-
 AS_GOOD = 0.1
 """Error of a shift beyond the least one, in the range of all, up to which it is as good."""
-
-COMPONENTS = 50
-"""Most components that are compared."""
 
 
 class Shifted(NamedTuple):
@@ -256,22 +236,31 @@ class Shifted(NamedTuple):
     last: float
 
 
-def shifted(forecast: Array, truth: Array) -> Shifted:
+def shifted(
+    forecast: Array, truth: Array, *, pieces: int = 8, fine: float = 4.0, components: int = 50
+) -> Shifted:
     """Return error of a forecast (T, n) without gaps whose pieces are shifted, each from the shift
     of the piece before.
+
+    `pieces`: pieces of a run, each of which is shifted by itself.
+
+    `fine`: shifts in the time in which the forecast moves by one deviation: a fourth of it, a
+    fourth of a radian of a wave, whatever the interval of the samples.
+
+    `components`: most components that are compared.
     """
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
-    columns = np.unique(np.linspace(0, truth.shape[1] - 1, COMPONENTS).round().astype(int))
+    columns = np.unique(np.linspace(0, truth.shape[1] - 1, components).round().astype(int))
     forecast = forecast[:, columns]
     truth = truth[:, columns]
     T = len(truth)
-    length = max(2, T // PIECES)
+    length = max(2, T // pieces)
     scale = _time_scale(forecast)
     course = CubicSpline(np.arange(T), forecast)
     # at rest no shift is better than another
     number = SHIFTS if np.isfinite(scale) else 0
-    step = min(length / 2, scale / FINE)
+    step = min(length / 2, scale / fine)
     errors = []
     best = 0.0
     for begin in range(0, T - length + 1, length):

@@ -20,17 +20,8 @@ from romkit.learning.judged import Judged
 HEADLINE = "error of forecasts at contexts it has not seen"
 """Name of the number by which a model is judged."""
 
-FEW_RUNS = 4
-"""Runs below which intervals that rest on them are called uncertain."""
-
 WRITTEN = 300
 """Most coefficients of a law whose equations are written out: more of them take seconds."""
-
-READABLE = 8
-"""Terms of an equation that are printed, the largest ones."""
-
-MOST_VARIABLES = 6
-"""Variables whose errors are printed; a report has those of all."""
 
 NO_UNIT = ("", "1")
 """Units of a variable of which nobody said one, or that has none."""
@@ -98,9 +89,11 @@ def _is_complete(learned: Judged) -> bool:
     return learned.projection.name == "identity"
 
 
-def equations(learned: Judged) -> list[str]:
+def equations(learned: Judged, *, readable: int = 8) -> list[str]:
     """Equations with their largest terms, or a line that says where they are; none of a law that has
     none.
+
+    `readable`: terms of an equation that are printed, the largest ones.
     """
     law = learned.law
     if not isinstance(law, Equation):
@@ -110,7 +103,7 @@ def equations(learned: Judged) -> list[str]:
     # what is conserved, of an equation that was shortened by it
     _, _, note = law.source.partition(", of which ")
     about = [f"terms of which {note}"] if note else []
-    return [*(shortened(line) for line in law.formulas(most=READABLE)), *about]
+    return [*(shortened(line) for line in law.formulas(most=readable)), *about]
 
 
 def law(learned: Judged) -> str:
@@ -180,14 +173,17 @@ def headline(learned: Judged) -> str:
     return f"{learned.error:.2g}"
 
 
-def error_of_each(learned: Judged) -> str:
-    """Headline of each variable, in its unit and in its deviation."""
+def error_of_each(learned: Judged, *, most_variables: int = 6) -> str:
+    """Headline of each variable, in its unit and in its deviation.
+
+    `most_variables`: variables whose errors are printed; a report has those of all.
+    """
     several = []
     for name, errors in learned.errors_of_variables.items():
         several.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g})")
-    shown = ", ".join(several[:MOST_VARIABLES])
-    if len(several) > MOST_VARIABLES:
-        shown = f"{shown} and {len(several) - MOST_VARIABLES} more, in the report"
+    shown = ", ".join(several[:most_variables])
+    if len(several) > most_variables:
+        shown = f"{shown} and {len(several) - most_variables} more, in the report"
     return shown
 
 
@@ -198,12 +194,15 @@ def in_unit(errors: VariableErrors) -> str:
     return f"{errors.in_unit:.2g} {errors.units}"
 
 
-def bars(learned: Judged) -> str:
-    """Width of the intervals, and the runs that they rest on."""
+def bars(learned: Judged, *, few_runs: int = 4) -> str:
+    """Width of the intervals, and the runs that they rest on.
+
+    `few_runs`: runs below which intervals that rest on them are called uncertain.
+    """
     now = learned.bars
     if now is None:
         return without_bars(learned)
-    few = ": too few for a width to rely on" if now.runs < FEW_RUNS else ""
+    few = ": too few for a width to rely on" if now.runs < few_runs else ""
     return (
         f"of level {LEVEL:.0%}, {_width(learned)}; they rest on "
         f"{now.runs} forecasts of runs that were left out{few}{_lost(now)}{_individuals(learned)}"

@@ -9,19 +9,18 @@ from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.projections import Frame
 
-DISTANT = 0.5
-"""Distance of the start from the state that was given, in deviations of the data, from which on it is
-warned of: half of what moves in them is missing.
-"""
 
-
-def warn_of_distant_start(run: xr.Dataset, given: Tensor, frame: Frame) -> None:
+def warn_of_distant_start(
+    run: xr.Dataset, given: Tensor, frame: Frame, *, distant: float = 0.5
+) -> None:
     """Warn where a run begins far from the states that were given.
 
     Args:
         run: of the reduced model, with `state` at the first time.
         given: (n,) or (C, n).
         frame: of the projection, with the deviations of the training data.
+        distant: distance of the start from the state that was given, in deviations of the data,
+            from which on it is warned of: half of what moves in them is missing.
     """
     begins = run["state"].isel(time=0).transpose("trajectory", ..., "component").values
     states = given.detach().double().numpy().reshape(-1, begins.shape[-1])  # (C, n)
@@ -29,9 +28,9 @@ def warn_of_distant_start(run: xr.Dataset, given: Tensor, frame: Frame) -> None:
         states = states[:, None]
     distance = _distances(begins - states, frame)
     worst = float(np.nanmax(distance, initial=0.0))
-    if worst <= DISTANT:
+    if worst <= distant:
         return
-    number = int((distance.reshape(len(distance), -1) > DISTANT).any(1).sum())
+    number = int((distance.reshape(len(distance), -1) > distant).any(1).sum())
     which = f" in {number} of {len(distance)} forecasts" if len(distance) > 1 else ""
     warn(
         f"initial_state: expected one that the model can have, got one that is {worst:.2g} deviations of "

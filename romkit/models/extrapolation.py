@@ -12,12 +12,6 @@ from romkit.projections import Frame
 ROUNDING = 4 * torch.finfo(torch.float32).eps
 """Rounding of the ends of a training range in float32, relative to the context."""
 
-ONE = 1e3
-"""Weight of the sum of the weights beside the contexts: a millionth of a distance is off."""
-
-MOST_SOLVED = 2000
-"""Contexts of courses whose distance from a hull is solved for: a tenth of a second."""
-
 SHARE = 0.1
 """Share of the largest part of a way from which on a parameter is named."""
 
@@ -96,15 +90,18 @@ def _off_hull(contexts: Tensor, frame: Frame) -> Tensor:
     return way
 
 
-def _ways(points: Array, wanted: Tensor) -> Tensor:
+def _ways(points: Array, wanted: Tensor, *, most_solved: int = 2000) -> Tensor:
     """Ways (C, q) or (C, T, q) from the nearest points of the hull of points (K, q).
 
     Along courses of many times, those at some of them, and lines between.
+
+    `most_solved`: contexts of courses whose distance from a hull is solved for: a tenth of a
+    second.
     """
     if wanted.ndim == 2:
         return torch.from_numpy(_ways_of_each(points, wanted.numpy()))
     number = wanted.shape[1]
-    solved = max(2, MOST_SOLVED // len(wanted))
+    solved = max(2, most_solved // len(wanted))
     rows = np.unique(np.linspace(0, number - 1, solved).round().astype(int))
     courses = []
     for course in wanted.numpy():
@@ -114,17 +111,20 @@ def _ways(points: Array, wanted: Tensor) -> Tensor:
     return torch.from_numpy(np.stack(courses))
 
 
-def _ways_of_each(points: Array, wanted: Array) -> Array:
+def _ways_of_each(points: Array, wanted: Array, *, one: float = 1e3) -> Array:
     """Ways (N, q) from the hull, by the least squares over weights of the points that are not negative
     and sum to one.
+
+    `one`: weight of the sum of the weights beside the contexts: a millionth of a distance is
+    off.
     """
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
-    sums = np.full((1, len(points)), ONE)
+    sums = np.full((1, len(points)), one)
     matrix = np.concatenate([points.T, sums])
     ways = np.empty_like(wanted)
     for k, context in enumerate(wanted):
-        weights, _ = nnls(matrix, np.append(context, ONE))
+        weights, _ = nnls(matrix, np.append(context, one))
         ways[k] = context - weights @ points / weights.sum()
     return ways
 

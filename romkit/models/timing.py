@@ -30,20 +30,9 @@ RETURNS = 3
 FEWEST = 3
 """Runs that can be timed, at least."""
 
-NEAR, AWAY = 0.3, 0.7
-"""Distances that count as back and as away, relative to the largest one of the run."""
-
-BLOCKS = 12
-"""Lengths of a run within which a reduced model comes to its own orbit, at most."""
-
 SETTLED = 0.005
 """Largest change of 1 - s from block to block of a model on its orbit, relative, or absolute in
 units of `RESOLUTION`.
-"""
-
-POOR = 4.0
-"""Distance of the two orbits, relative to its median over the runs, from which on one is no image of
-the other and has no speed.
 """
 
 RESOLUTION = 1e-6
@@ -54,9 +43,6 @@ LONGER = 1.5
 
 WORTH = 0.5
 """Error of a speed at contexts left out that is worth having, relative to 1 - s."""
-
-GAUSS_NEWTON = 8
-"""Steps of Gauss-Newton in each window."""
 
 TIGHT = Adaptive(rtol=1e-8)
 
@@ -169,9 +155,12 @@ def _check_autonomous(at: AtContexts, times: Tensor) -> None:
         )
 
 
-def _period(times: Tensor, z: Array) -> float:
+def _period(times: Tensor, z: Array, *, near: float = 0.3, away: float = 0.7) -> float:
     """Return mean time between returns to the start of latents (T, m); infinite where they are too
     few.
+
+    `near`, `away`: distances that count as back and as away, relative to the largest one of the
+    run.
     """
     if not np.isfinite(z).all():
         return np.inf
@@ -179,9 +168,9 @@ def _period(times: Tensor, z: Array) -> float:
     distance = np.linalg.norm((z - z[0]) / spread, axis=-1)
     returns, was_away = [], False
     for k, far in enumerate(distance / distance.max()):
-        if far > AWAY:
+        if far > away:
             was_away = True
-        elif far < NEAR and was_away:
+        elif far < near and was_away:
             returns.append(k)
             was_away = False
     if len(returns) < RETURNS:
@@ -191,12 +180,24 @@ def _period(times: Tensor, z: Array) -> float:
 
 
 def _speeds(
-    at: AtContexts, w: Tensor, times: Tensor, latents: Array, periods: list[float]
+    at: AtContexts,
+    w: Tensor,
+    times: Tensor,
+    latents: Array,
+    periods: list[float],
+    *,
+    blocks: int = 12,
+    poor: float = 4.0,
 ) -> Array:
     """(C,) ratios of the true to the reduced speed, NaN where that is not known.
 
     The reduced model starts near the true orbit and comes to its own one, which may take longer
     than the data last. So it runs on, and is compared block by block until the ratio stays.
+
+    `blocks`: lengths of a run within which a reduced model comes to its own orbit, at most.
+
+    `poor`: distance of the two orbits, relative to its median over the runs, from which on one
+    is no image of the other and has no speed.
     """
     count = len(times)
     step = float(times[-1] - times[0]) / (count - 1)
@@ -208,7 +209,7 @@ def _speeds(
     ratios = np.ones(len(latents))
     settled = np.full(len(latents), np.nan)
     apart = np.full(len(latents), np.nan)
-    for block in range(BLOCKS):
+    for block in range(blocks):
         with torch.no_grad(), one_thread():
             reduced = at.solve(w, longer, solver=TIGHT).states  # (C, longer, m)
         w = reduced[:, -1]
@@ -224,17 +225,19 @@ def _speeds(
     if np.isnan(apart).all():
         return settled
     # an orbit that is no image of the true one has no speed
-    is_poor = apart > POOR * np.nanmedian(apart)
+    is_poor = apart > poor * np.nanmedian(apart)
     return np.where(is_poor, np.nan, settled)
 
 
 def _ratio(
-    clock: Array, truth: Array, longer: Array, orbit: Array, period: float
+    clock: Array, truth: Array, longer: Array, orbit: Array, period: float, *, gauss_newton: int = 8
 ) -> tuple[float, float]:
     """Speed s of a reduced orbit z(τ₀ + s t) that fits the truth (T, m) at times t (T,), and the
     distance that is left, in deviations.
 
     Least squares by Gauss-Newton over windows that double, so that no phase is off by a turn.
+
+    `gauss_newton`: steps of Gauss-Newton in each window.
     """
     if not np.isfinite(orbit).all():
         return np.nan, np.nan
@@ -252,7 +255,7 @@ def _ratio(
     window = period
     while True:
         rows = clock <= window
-        for _ in range(GAUSS_NEWTON):
+        for _ in range(gauss_newton):
             t = clock[rows]
             # the spline is not asked beyond its ends
             tau = (offset + s * t).clip(0, longer[-1])

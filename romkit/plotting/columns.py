@@ -8,9 +8,6 @@ import xarray as xr
 from romkit.core.types import Array
 from romkit.plotting import style
 
-ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
-"""Lengths of a stretch, in powers of ten, whose ends are round numbers on an axis."""
-
 
 class Column(NamedTuple):
     """One column of panels: a context, a stretch of time, and its title."""
@@ -87,13 +84,16 @@ def _median_cycles(truth: Array) -> float:
     return max(1, median)
 
 
-def _rounded_up(length: float) -> float:
-    """Return the next larger length whose stretch begins and ends at round numbers."""
+def _rounded_up(length: float, *, round: tuple[float, ...] = (1.0, 2.0, 2.5, 5.0, 10.0)) -> float:
+    """Return the next larger length whose stretch begins and ends at round numbers.
+
+    `round`: lengths of a stretch, in powers of ten, whose ends are round numbers on an axis.
+    """
     if length <= 0:
         return 1.0
     decade = 10.0 ** np.floor(np.log10(length))
-    for multiple in ROUND:
+    for multiple in round:
         # a length that is round itself must not be lost to rounding
         if decade * multiple >= length * (1 - 1e-9):
             return decade * multiple
-    return decade * ROUND[-1]
+    return decade * round[-1]

@@ -19,9 +19,6 @@ VARIABLES = ("truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time",
 LEARNED = {"Equation": "a learned equation"}
 """Dynamics whose class says too little."""
 
-NEGLIGIBLE = 1e-12
-"""Smallest deviation by which an error is divided: components that do not move have none."""
-
 
 @validated
 @style.plain_names
@@ -177,12 +174,16 @@ def _draw_curves(figure: Figure, panels: Array, run: xr.Dataset, columns: list[C
         axes[0].set_ylabel(f"{names[component]}{unit}")
 
 
-def _worst_components(run: xr.Dataset, number: int) -> list[int]:
-    """Return numbers of the components with the largest relative error, in the order of the state."""
+def _worst_components(run: xr.Dataset, number: int, *, negligible: float = 1e-12) -> list[int]:
+    """Return numbers of the components with the largest relative error, in the order of the state.
+
+    `negligible`: smallest deviation by which an error is divided: components that do not move
+    have none.
+    """
     difference = run["rom"] - run["truth"]
     error = difference.std(("trajectory", "time"))
     deviation = run["truth"].std(("trajectory", "time"))
-    relative = (error / deviation.clip(NEGLIGIBLE)).fillna(0.0).values
+    relative = (error / deviation.clip(negligible)).fillna(0.0).values
     falling = np.argsort(-relative, kind="stable")
     worst = falling[:number].tolist()
     return sorted(worst)

@@ -22,10 +22,6 @@ FIELD_SIZE = 24
 LOST = 0.2
 """Share of missing samples from which on a panel says why they are missing."""
 
-BEYOND = 0.02
-"""Part of the range by which values leave it before a colour bar is pointed."""
-
-
 POINTED = {
     (False, False): "neither",
     (True, False): "min",
@@ -133,12 +129,17 @@ def _flat(stretches: list[Array]) -> Array:
     return np.concatenate(flat)
 
 
-def _add_bar(figure: Figure, panels: Array, label: str, shown: list[Array]) -> None:
-    """Colour bar beside some rows of panels, pointed where the values that they show leave it."""
+def _add_bar(
+    figure: Figure, panels: Array, label: str, shown: list[Array], *, beyond: float = 0.02
+) -> None:
+    """Colour bar beside some rows of panels, pointed where the values that they show leave it.
+
+    `beyond`: part of the range by which values leave it before a colour bar is pointed.
+    """
     (mesh,) = panels[-1, 0].collections
     low, high = mesh.get_clim()
     smallest, largest = style.limits(_flat(shown))
-    room = BEYOND * (high - low)
+    room = beyond * (high - low)
     below = bool(smallest < low - room)
     above = bool(largest > high + room)
     extend = POINTED[below, above]

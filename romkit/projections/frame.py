@@ -425,34 +425,31 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     return frame
 
 
-MOST_CONTEXTS = 1000
-"""Contexts that are kept one by one; of more, those on their hull."""
-
-MOST_PARAMETERS = 4
-"""Parameters up to which the hull of many contexts has few vertices."""
-
-
-def _extreme_contexts(data: xr.Dataset, names: Names) -> Array | None:
+def _extreme_contexts(data: xr.Dataset, names: Names, *, most_contexts: int = 1000) -> Array | None:
     """Return contexts (K, p) whose hull is what a model has seen; None where the range of each
     parameter says it: of a single one, or as declared.
+
+    `most_contexts`: contexts that are kept one by one; of more, those on their hull.
     """
     varied = [name for name in names if np.ptp(data[name].values) > 0]
     if len(varied) < 2 or any("training_range" in data[name].attrs for name in names):
         return None
     contexts = np.unique(context_columns(data, names).reshape(-1, len(names)), axis=0)
     contexts = contexts[np.isfinite(contexts).all(-1)]
-    if len(contexts) <= MOST_CONTEXTS:
+    if len(contexts) <= most_contexts:
         return contexts
     return _on_hull(contexts, [names.index(name) for name in varied])
 
 
-def _on_hull(contexts: Array, varied: Sequence[int]) -> Array | None:
+def _on_hull(contexts: Array, varied: Sequence[int], *, most_parameters: int = 4) -> Array | None:
     """Return those of many contexts (K, p) that are vertices of their hull; None where there are
     too many parameters to tell.
+
+    `most_parameters`: parameters up to which the hull of many contexts has few vertices.
     """
     from scipy.spatial import ConvexHull  # slow to import, and seldom needed
 
-    if len(varied) > MOST_PARAMETERS:
+    if len(varied) > most_parameters:
         return None
     columns = contexts[:, varied]
     # joggled, since parameters that were not varied apart have a flat hull

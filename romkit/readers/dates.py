@@ -15,12 +15,7 @@ YEAR_LAST = re.compile(r"\s*([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?
 CLOCK = r"\s*[0-9]+:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*"
 """Hours, minutes and perhaps seconds."""
 
-DAY = 86400.0
-
 DIGITS = ("%Y%m%d", "%d%m%Y")
-
-FEWEST_DIGITS = 10**6
-"""Least number with the digits of a date, 01012025 say."""
 
 YEARS = (1800, 2200)
 """Years in which numbers of eight digits look like dates."""
@@ -100,7 +95,7 @@ def _year_last(column: pd.Series, year_first: pd.Series, name: str) -> pd.Series
     )
 
 
-def _durations(column: pd.Series, name: str) -> pd.Series:
+def _durations(column: pd.Series, name: str, *, day: float = 86400.0) -> pd.Series:
     """Durations of hours:minutes:seconds, NaT where cells are empty.
 
     Raises:
@@ -120,7 +115,7 @@ def _durations(column: pd.Series, name: str) -> pd.Series:
     steps = durations.dt.total_seconds().diff()
     usual = steps[steps > 0].median()
     # a run may begin again earlier; behind midnight, the clock goes on by a usual step
-    passes_midnight = (steps < 0) & (steps + DAY <= 3 * usual)
+    passes_midnight = (steps < 0) & (steps + day <= 3 * usual)
     if passes_midnight.any():
         raise InputError(
             "time",
@@ -131,12 +126,14 @@ def _durations(column: pd.Series, name: str) -> pd.Series:
     return durations.reindex(column.index)
 
 
-def digits_of_dates(times: Array) -> str | None:
+def digits_of_dates(times: Array, *, fewest_digits: int = 10**6) -> str | None:
     """Return the format in which all of these numbers (T,) are the digits of dates; None where in
     none.
+
+    `fewest_digits`: least number with the digits of a date, 01012025 say.
     """
     is_whole = np.isfinite(times).all() and (times == np.round(times)).all()
-    if len(times) < 2 or not is_whole or times.min() < FEWEST_DIGITS:
+    if len(times) < 2 or not is_whole or times.min() < fewest_digits:
         return None
     texts = pd.Series([f"{int(time):08d}" for time in times])
     for form in DIGITS:

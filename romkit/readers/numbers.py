@@ -19,15 +19,6 @@ MISSING = {
 }  # fmt: skip
 """Marks of numbers that are missing, in small letters, beside those that pandas knows."""
 
-MARKS = (
-    999, 9999, 99999, 999999, 999.9, 9999.9, 999.99, 9999.99, 1e10, 1e15, 1e20, 1e30, 1e32, 1e34,
-    1e35, 1e36, 1e38,
-)  # fmt: skip
-"""Numbers, with either sign, that are written where a value is missing."""
-
-FAR = 5.0
-"""Distance of such a number from the others, in their range, from which on it is taken for a mark."""
-
 
 def decoded(data: xr.Dataset, guesses: list[Guess]) -> xr.Dataset:
     """Return data whose values are real numbers, NaN where they are missing.
@@ -89,10 +80,40 @@ def _valid(name: str, variable: xr.Variable, guesses: list[Guess]) -> xr.Variabl
     return variable.copy(data=np.where(outside, np.nan, values))
 
 
-def _say_doubtful_mark(name: str, variable: xr.Variable, guesses: list[Guess]) -> None:
+def _say_doubtful_mark(
+    name: str,
+    variable: xr.Variable,
+    guesses: list[Guess],
+    *,
+    marks: tuple[float, ...] = (
+        999,
+        9999,
+        99999,
+        999999,
+        999.9,
+        9999.9,
+        999.99,
+        9999.99,
+        1e10,
+        1e15,
+        1e20,
+        1e30,
+        1e32,
+        1e34,
+        1e35,
+        1e36,
+        1e38,
+    ),
+    far: float = 5.0,
+) -> None:
     """Say where the largest or smallest number looks like a mark of what is missing.
 
     It stays a number: 999 may have been measured.
+
+    `marks`: numbers, with either sign, that are written where a value is missing.
+
+    `far`: distance of such a number from the others, in their range, from which on it is taken
+    for a mark.
     """
     if variable.dtype.kind not in "fiu" or variable.chunks is not None or variable.ndim == 0:
         return
@@ -102,10 +123,10 @@ def _say_doubtful_mark(name: str, variable: xr.Variable, guesses: list[Guess]) -
         return
     for extreme in (values.min(), values.max()):
         others = values[values != extreme]
-        is_mark = np.isclose(abs(float(extreme)), MARKS, rtol=1e-6).any()
+        is_mark = np.isclose(abs(float(extreme)), marks, rtol=1e-6).any()
         if is_mark and others.size:
             spread = max(np.ptp(others), 1)
-            if abs(extreme - np.median(others)) > FAR * spread:
+            if abs(extreme - np.median(others)) > far * spread:
                 fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
                 number = values.size - others.size
                 why = f"{extreme:g} in {number} places, far from all others; {fix}"

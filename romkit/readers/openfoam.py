@@ -25,9 +25,6 @@ DIRECTIONS = {3: list("xyz"), 6: ["xx", "xy", "xz", "yy", "yz", "zz"]}
 """Names of the entries of vectors and symmetric tensors."""
 DIRECTIONS[9] = [a + b for a in "xyz" for b in "xyz"]
 
-OUTSIDE = 1e299
-"""Size of the numbers from which on OpenFOAM says that a probe is outside of the mesh."""
-
 
 def can_read(path: Path) -> bool:
     """Tell whether a path is a case with probes, their folder, that of one start, or one field."""
@@ -212,9 +209,13 @@ def _numbers(file: Path, rows: Sequence[Any]) -> Array:
         ) from error
 
 
-def _without_outside(values: Array) -> Array:
-    """Return values (T, probes, entries), NaN where a probe is outside of the mesh."""
-    is_outside = np.abs(values) > OUTSIDE
+def _without_outside(values: Array, *, outside: float = 1e299) -> Array:
+    """Return values (T, probes, entries), NaN where a probe is outside of the mesh.
+
+    `outside`: size of the numbers from which on OpenFOAM says that a probe is outside of the
+    mesh.
+    """
+    is_outside = np.abs(values) > outside
     if is_outside.any():
         number = int(is_outside.any((0, 2)).sum())
         warn(f"{number} probes are outside of the mesh", DataWarning)

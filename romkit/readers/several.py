@@ -15,23 +15,23 @@ from romkit.readers.joined_tables import joined_tables
 from romkit.readers.joining import check_units, combined, on_one_grid, with_parameter
 from romkit.readers.snapshot_files import datasets_of_runs, time_in_braces, without_time
 
-IN_MEMORY = 2e9
-"""Size of runs in several files [bytes] up to which they are read as a whole."""
 
-
-def read_runs(names: Sequence[str | Path]) -> tuple[xr.Dataset | pd.DataFrame, list[str]]:
+def read_runs(
+    names: Sequence[str | Path], *, in_memory: float = 2e9
+) -> tuple[xr.Dataset | pd.DataFrame, list[str]]:
     """Read runs in files, in memory where they fit, and name the parameters in the files' names.
 
     Args:
         names: of files, which may have wildcards, and parameters in braces; where one of these is a
             time, a file is a snapshot.
+        in_memory: size of runs in several files [bytes] up to which they are read as a whole.
 
     Raises:
         FileError: a pattern without files, or a file that cannot be read, or is not like the first.
     """
     paths, parameters = matched(names)
     data = opened(paths, None, parameters, are_runs=True)
-    if isinstance(data, xr.Dataset) and data.nbytes <= IN_MEMORY:
+    if isinstance(data, xr.Dataset) and data.nbytes <= in_memory:
         with data:
             data = data.compute()
     return data, without_time(parameters)

@@ -23,15 +23,6 @@ DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
 
-MOSTLY = 0.5
-"""Share of text from which on a column is one of text."""
-
-GAP = 1.5
-"""Time between two runs, in the longest interval within them, from which on it is a gap."""
-
-FEWEST = 3
-"""Least number of rows of a run among runs that are told apart by times that begin again."""
-
 VALUES = ("value", "values")
 """Names, in small letters, of the column of numbers of a long table."""
 
@@ -52,9 +43,6 @@ SPACE = (
 
 MOST = 3
 """Number of dimensions of space."""
-
-FILLING = 4
-"""Cells of a grid for each place, at most; places that are more scattered are numbered."""
 
 NUMBER_OF_PLACE = "place"
 
@@ -263,7 +251,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
 
 
 def _with_numbers(
-    table: pd.DataFrame, labels: set[str | None], guesses: list[Guess]
+    table: pd.DataFrame, labels: set[str | None], guesses: list[Guess], *, mostly: float = 0.5
 ) -> pd.DataFrame:
     """Return the table with numbers in place of text that says numbers, NaN where a mark says that
     one is missing.
@@ -272,6 +260,7 @@ def _with_numbers(
         table: of any columns.
         labels: columns that stay as they are: "007" is a name of a run.
         guesses: to which marks are added.
+        mostly: share of text from which on a column is one of text.
 
     Raises:
         InputError: a column of numbers with text between, of which nobody knows what it means.
@@ -283,7 +272,7 @@ def _with_numbers(
             continue
         numbers = pd.to_numeric(column, errors="coerce")
         has_text = numbers.isna() & column.notna()
-        if has_text.mean() > MOSTLY:
+        if has_text.mean() > mostly:
             continue  # names, dates or remarks
         marks = column[has_text].astype(str).str.strip()
         unknown = marks[~marks.str.lower().isin(MISSING)]
@@ -449,17 +438,20 @@ def _columns_of_places(
 
 
 def _along(
-    table: pd.DataFrame, names: list[str], guesses: list[Guess]
+    table: pd.DataFrame, names: list[str], guesses: list[Guess], *, filling: int = 4
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with its dimensions, which are the number of the place where a grid would be
     empty.
+
+    `filling`: cells of a grid for each place, at most; places that are more scattered are
+    numbered.
     """
     # as the rows go through them, so that the state has the order of the rows
     changes = (table[names] != table[names].shift()).sum()
     names = sorted(names, key=changes.__getitem__)
     places = table[names].drop_duplicates()
     text = " and ".join(names)
-    if places.nunique().prod() <= FILLING * len(places):
+    if places.nunique().prod() <= filling * len(places):
         guesses.append(Guess("dimensions", text, "rows of one time differ in it"))
         return table, names
     why = f"rows of one time differ in it: {len(places)} scattered places, which are numbered"
@@ -482,10 +474,18 @@ def _name_of_runs(table: pd.DataFrame, context: Sequence[str]) -> str | None:
 
 
 def _is_single(
-    table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str]
+    table: pd.DataFrame,
+    context: Sequence[str],
+    time: str,
+    space: Sequence[str],
+    *,
+    gap: float = 1.5,
 ) -> bool:
     """Tell whether rows without a column of runs are one run: a single row of each time and place,
     and no parameters that stay between gaps in time and change across them alone.
+
+    `gap`: time between two runs, in the longest interval within them, from which on it is a
+    gap.
     """
     if table.duplicated([time, *space]).any():
         return False
@@ -496,7 +496,7 @@ def _is_single(
     if not changes.any() or changes.all():
         return True
     longest = steps[~changes].max()
-    return not bool((steps[changes] > GAP * longest).all())
+    return not bool((steps[changes] > gap * longest).all())
 
 
 def _with_runs(
@@ -527,15 +527,20 @@ def _with_runs(
     return table.assign(trajectory=groups.ngroup()), "trajectory"
 
 
-def _restarts(table: pd.DataFrame, time: str, context: Sequence[str]) -> pd.Series | None:
+def _restarts(
+    table: pd.DataFrame, time: str, context: Sequence[str], *, fewest: int = 3
+) -> pd.Series | None:
     """Return numbers of the runs of rows whose times begin again at the same one; None where rows
     are not such runs in their order.
+
+    `fewest`: least number of rows of a run among runs that are told apart by times that begin
+    again.
     """
     steps = table[time].diff()
     zero = steps.iloc[-1] - steps.iloc[-1]
     runs = (steps <= zero).cumsum()
     groups = table.groupby(runs.to_numpy())
-    if groups[time].first().nunique() > 1 or groups.ngroups < 2 or groups.size().min() < FEWEST:
+    if groups[time].first().nunique() > 1 or groups.ngroups < 2 or groups.size().min() < fewest:
         return None
     counts = groups[list(context)].nunique(dropna=False)
     return runs if (counts <= 1).all(axis=None) else None

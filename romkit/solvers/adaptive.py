@@ -41,20 +41,8 @@ ENDLESS = {"torch": 1e7, "compiled": 1e9}
 SLIDING = {"torch": 1e5, "compiled": 1e8}
 """Steps to come where a field jumps in each step: a minute, about."""
 
-ALONG = 32
-"""Parts of a step between which rates of a smooth field are alike."""
-
-JUMP = 0.5
-"""Relative change of a rate in such a part that is a jump."""
-
-REACHED = 1e-3
-"""Least tolerance in units of the spacing of numbers: that of a step h rounds to h times it."""
-
 MOST_IMPLICIT = 256
 """Largest number of components whose Jacobian is made column by column."""
-
-UNCONTROLLED = 1e12
-"""Absolute tolerance that every step meets."""
 
 
 @validated
@@ -140,10 +128,14 @@ class Adaptive(Solver):
             way = Compiled(kernel, timed, example)
         return partial(self._integrate, way, longest, jumps, label), name
 
-    def _check_tolerance(self, y0: Tensor) -> None:
-        """Refuse a tolerance that rounding exceeds in every step: steps would shrink without end."""
+    def _check_tolerance(self, y0: Tensor, *, reached: float = 1e-3) -> None:
+        """Refuse a tolerance that rounding exceeds in every step: steps would shrink without end.
+
+        `reached`: least tolerance in units of the spacing of numbers: that of a step h
+        rounds to h times it.
+        """
         largest = float(y0.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax())
-        least = REACHED * torch.finfo(y0.dtype).eps
+        least = reached * torch.finfo(y0.dtype).eps
         if self.rtol >= least:
             return
         if self.atol is not None and self.atol > least * largest:
@@ -261,11 +253,13 @@ class Adaptive(Solver):
         progress.code = torch.where(spent, int(Code.LOST), progress.code)
 
 
-def even_steps(dt: float) -> Adaptive:
+def even_steps(dt: float, *, uncontrolled: float = 1e12) -> Adaptive:
     """Make a solver with steps of one length, of order five: states between them cost nothing, so that
     output times don't shorten steps.
+
+    `uncontrolled`: absolute tolerance that every step meets.
     """
-    return Adaptive(rtol=1.0, atol=UNCONTROLLED, max_step=dt)
+    return Adaptive(rtol=1.0, atol=uncontrolled, max_step=dt)
 
 
 class Torch:
@@ -376,20 +370,27 @@ def _lose_endless(progress: Progress, limits: Limits, pace: Tensor, way: Torch |
     warn(f"steps of {step:.1g} from time {t:.4g} on have no end: {cause}; {fix}", RuntimeWarning)
 
 
-def _jumps(rate: stepping.Rate, progress: Progress) -> Tensor:
-    """(N,) whether the rate jumps within the next step of a member."""
+def _jumps(
+    rate: stepping.Rate, progress: Progress, *, along: int = 32, jump: float = 0.5
+) -> Tensor:
+    """(N,) whether the rate jumps within the next step of a member.
+
+    `along`: parts of a step between which rates of a smooth field are alike.
+
+    `jump`: relative change of a rate in such a part that is a jump.
+    """
     t, y = progress.t.min(), progress.y
     with torch.no_grad():
         slope = rate(t, y)
         size = slope.abs()
         before = slope
         largest = torch.zeros_like(y)
-        for part in range(1, ALONG + 1):
-            ahead = y + (part / ALONG) * progress.h.unsqueeze(-1) * slope
+        for part in range(1, along + 1):
+            ahead = y + (part / along) * progress.h.unsqueeze(-1) * slope
             after = rate(t, ahead)
             largest = torch.maximum(largest, (after - before).abs())
             before = after
-    return (largest > JUMP * size).any(-1)
+    return (largest > jump * size).any(-1)
 
 
 def _running(progress: Progress) -> bool:

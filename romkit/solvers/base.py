@@ -20,10 +20,6 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
 
 
-FORCED_STEPS = 100
-"""Steps in a run of a field that depends on time, at least, where nothing else bounds them."""
-
-
 class Status(enum.IntEnum):
     """End of the integration of one member, as a code (a divergence is never an exception).
 
@@ -196,7 +192,9 @@ def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
     return any(looks)
 
 
-def forcing(solver: WithBounds, field: Field, y0: Tensor, times: Tensor) -> tuple[float, Tensor]:
+def forcing(
+    solver: WithBounds, field: Field, y0: Tensor, times: Tensor, *, forced_steps: int = 100
+) -> tuple[float, Tensor]:
     """Return the longest step that a solver may take, and the times (J,) at which steps have to
     end.
 
@@ -208,6 +206,8 @@ def forcing(solver: WithBounds, field: Field, y0: Tensor, times: Tensor) -> tupl
         field: f(t, y).
         y0: (..., d) where it starts.
         times: (T,) of the output.
+        forced_steps: steps in a run of a field that depends on time, at least, where nothing else
+            bounds them.
     """
     start, end = times[0], times[-1]
     span = float(end - start)
@@ -223,7 +223,7 @@ def forcing(solver: WithBounds, field: Field, y0: Tensor, times: Tensor) -> tupl
         return span, jumps
     if solver.forced_step is not None:
         return solver.forced_step, jumps
-    return span / FORCED_STEPS, jumps
+    return span / forced_steps, jumps
 
 
 def stated(options: Mapping[str, float | None]) -> list[str]:

@@ -19,9 +19,6 @@ ALLOWED = 10
 MOST_STEPS = 20_000
 """Steps of the longest run that is tried."""
 
-CLOSER = 0.8
-"""Share of the step that would be just short enough."""
-
 
 def checked_step(
     field: Field,
@@ -32,6 +29,7 @@ def checked_step(
     dt: float | None = None,
     make: Callable[[float], Solver] = RK4,
     order: int = 4,
+    closer: float = 0.8,
 ) -> float:
     """Return a fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs
     by `ALLOWED` rtol at most, relative to each member's largest component.
@@ -47,6 +45,7 @@ def checked_step(
         dt: the longest step; the largest interval of `times` by default.
         make: solver of a step.
         order: of that solver.
+        closer: share of the step that would be just short enough.
 
     Example:
         >>> import torch
@@ -74,13 +73,13 @@ def checked_step(
         shortened = False
         while error > allowed and step > shortest:
             # the error falls with the order of the method, where steps are short enough
-            shorter = CLOSER * (allowed / error) ** (1 / order)
+            shorter = closer * (allowed / error) ** (1 / order)
             step *= min(max(shorter, 0.2), 0.8)
             error = largest_error(states(make(step)), exact)
             shortened = True
         # a step that became short in a leap may be far shorter than it has to be
         if shortened and 0 < error <= allowed:
-            longer = step * CLOSER * (allowed / error) ** (1 / order)
+            longer = step * closer * (allowed / error) ** (1 / order)
             if longer > step and largest_error(states(make(longer)), exact) <= allowed:
                 step = longer
     if error > allowed:

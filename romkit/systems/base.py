@@ -30,14 +30,6 @@ from romkit.systems.sampled import (
 from romkit.systems.terms import Projected, Quadratic
 from romkit.systems.unresolved import sketch, unresolved
 
-OVERSAMPLING = 2
-"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large;
-more gain little.
-"""
-
-METRIC = 1e-8
-"""Largest error of Vᵀ W V = I in the metric of the system."""
-
 
 class System(EvolutionEquation):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
@@ -258,9 +250,18 @@ class SystemThroughBasis(System):
 
 
 def _sampled(
-    system: System, basis: Basis, data: xr.Dataset, tolerance: float | None
+    system: System,
+    basis: Basis,
+    data: xr.Dataset,
+    tolerance: float | None,
+    *,
+    oversampling: int = 2,
 ) -> SystemThroughBasis:
-    """Return the system by a few rows of its right-hand side, chosen on training data."""
+    """Return the system by a few rows of its right-hand side, chosen on training data.
+
+    `oversampling`: rows for each mode of the right-hand sides: with one, the error of sampling
+    is twice as large; more gain little.
+    """
     if not gives_rows(system):
         raise InputError(
             "system",
@@ -270,7 +271,7 @@ def _sampled(
         )
     seen = training_data(system, basis, data)
     rates = basis_of_rates(system, basis, seen, tolerance)
-    number = min(OVERSAMPLING * rates.rank, rates.size)
+    number = min(oversampling * rates.rank, rates.size)
     rows = Sampled.of(system, basis, rates, number)
     return SystemThroughBasis(system, basis, rows.calibrated(*seen))
 
@@ -291,9 +292,11 @@ def _without_terms(system: System) -> InputError:
     )
 
 
-def check_fits(system: System, basis: Basis) -> None:
+def check_fits(system: System, basis: Basis, *, metric: float = 1e-8) -> None:
     """Raise InputError unless the basis is one of the states of the system, orthonormal in its
     metric.
+
+    `metric`: largest error of Vᵀ W V = I in the metric of the system.
     """
     if system.order != 1:
         raise InputError(
@@ -324,7 +327,7 @@ def check_fits(system: System, basis: Basis) -> None:
     error = (gram - identity).abs().max().item()
     # a metric that depends on the state has no matrix to compare with
     metric_moves = type(system).weigh is not System.weigh and system.weight is None
-    if error > METRIC or metric_moves:
+    if error > metric or metric_moves:
         raise InputError(
             "basis",
             expected=f"modes orthonormal in the metric of {system.name}",

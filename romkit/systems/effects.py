@@ -34,22 +34,11 @@ WRITES = 8
 SAME = 1e-9
 """Relative difference of two rates at one time and state that counts as rounding."""
 
-DOUBLED = 8
-"""Samples of a motion at which a step is compared with two of half its length."""
-
 FASTEST = 4
 """Samples of a motion, those at which it is fastest, at which its steps have to resolve it."""
 
 SMALL = 1e-6
 """Deviation of a component, relative to the largest, below which it is rounding of others."""
-
-INACCURATE = 0.1
-"""Error of all steps of a run together, in deviations of a component, and of a step at the fastest
-places, relative to its own length, from which on they are warned of.
-"""
-
-MIXING = 1e-6
-"""Relative difference of the rate of a trajectory alone and in a batch, which rounding stays below."""
 
 
 def check_effects(system: System, motion: Motion, times: Tensor) -> None:
@@ -93,7 +82,9 @@ def check_effects(system: System, motion: Motion, times: Tensor) -> None:
         )
 
 
-def check_members(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+def check_members(
+    system: System, motion: Motion, times: Tensor, contexts: Tensor, *, mixing: float = 1e-6
+) -> None:
     """Raise where the rate of a trajectory depends on the others.
 
     A right-hand side that is written for one state, x[0], takes members of a batch for components,
@@ -104,6 +95,8 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
         motion: (C, T, n).
         times: (T,) of the motion.
         contexts: (C, p), or (C, T, p).
+        mixing: relative difference of the rate of a trajectory alone and in a batch, which rounding
+            stays below.
 
     Raises:
         InputError: names the right-hand side.
@@ -123,8 +116,8 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     if not bool(alone.isfinite().all()):
         return
     error = (together - alone).abs().max()
-    size = alone.abs().max().clamp(min=MIXING)
-    if bool(error <= MIXING * size):
+    size = alone.abs().max().clamp(min=mixing)
+    if bool(error <= mixing * size):
         return
     raise InputError(
         _rhs_in_words(system),
@@ -197,7 +190,9 @@ def _agree(rate: Tensor, other: Tensor) -> bool:
     return torch.allclose(rate, other, rtol=SAME, atol=SAME * size, equal_nan=True)
 
 
-def check_steps(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+def check_steps(
+    system: System, motion: Motion, times: Tensor, contexts: Tensor, *, inaccurate: float = 0.1
+) -> None:
     """Warn where steps of one length are too long for the motion, by steps of half their length.
 
     Steps that leave a close passage or a short pulse far off the solution are accurate from there
@@ -208,6 +203,9 @@ def check_steps(system: System, motion: Motion, times: Tensor, contexts: Tensor)
         motion: (C, T, n).
         times: (T,) of the motion.
         contexts: (C, p).
+        inaccurate: error of all steps of a run together, in deviations of a component, and of a
+            step at the fastest places, relative to its own length, from which on they are warned
+            of.
     """
     parts = _parts(motion, system.order)
     solver = system.solver_at(contexts)
@@ -226,9 +224,9 @@ def check_steps(system: System, motion: Motion, times: Tensor, contexts: Tensor)
         unresolved, at = _error_where_fastest(solver, field, states, rates, times, h)
     duration = float(times[-1] - times[0])
     total = of_step * duration / h
-    if total >= INACCURATE:
+    if total >= inaccurate:
         text = f"steps of {h:g} err by {of_step:.1g} deviations each, {total:.2g} in all"
-    elif unresolved >= INACCURATE:
+    elif unresolved >= inaccurate:
         text = (
             f"a step of {h:g} errs by {unresolved:.0%} of its length at t={at:g}, where it is fast"
         )
@@ -280,10 +278,18 @@ def _stepped(
 
 
 def _error_of_step(
-    solver: RK4, field: Callable[[Tensor, Tensor], Tensor], states: Tensor, times: Tensor, h: float
+    solver: RK4,
+    field: Callable[[Tensor, Tensor], Tensor],
+    states: Tensor,
+    times: Tensor,
+    h: float,
+    *,
+    doubled: int = 8,
 ) -> float:
     """Return mean error of a step along the motion (C, T, d) that errs most, in deviations of
     components.
+
+    `doubled`: samples of a motion at which a step is compared with two of half its length.
     """
     deviation = states.std(dim=1)  # (C, d)
     moves = _moves(states, deviation)
@@ -292,7 +298,7 @@ def _error_of_step(
     halved = unchecked(RK4)(h / 2, solver.divergence_threshold)
     errors = []
     # the start alone may be fast, and counts for one step
-    for k in tensors.evenly(len(times), DOUBLED + 1).tolist()[1:]:
+    for k in tensors.evenly(len(times), doubled + 1).tolist()[1:]:
         at_once, in_two = _stepped(solver, halved, field, states[:, k], times[k], h)
         error = (at_once - in_two).abs()
         relative = torch.where(moves, error / deviation, 0.0)

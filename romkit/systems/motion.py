@@ -9,9 +9,6 @@ from romkit.core.errors import DivergenceWarning, warn
 from romkit.core.types import ContextFunction, Names
 from romkit.solvers import Status
 
-NAMED = 5
-"""Lost trajectories that a warning names, at most."""
-
 
 class Motion(NamedTuple):
     """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status
@@ -72,6 +69,8 @@ def warn_of_lost(
     advice: str,
     names: Names = (),
     context: Tensor | ContextFunction | None = None,
+    *,
+    named: int = 5,
 ) -> None:
     """Name the trajectories that are lost, with the time, and with the context where it stays.
 
@@ -82,12 +81,13 @@ def warn_of_lost(
         advice: remedy.
         names: of the parameters.
         context: (..., p) with the leading axes of the trajectories, or a function of time.
+        named: lost trajectories that a warning names, at most.
     """
     contexts = None
     if isinstance(context, Tensor):
         contexts = context.reshape(lost.count, len(names))  # (count, p)
     labels = []
-    for row in lost.rows[:NAMED]:
+    for row in lost.rows[:named]:
         values = []
         if contexts is not None:
             pairs = zip(names, contexts[row].tolist(), strict=True)
@@ -95,7 +95,7 @@ def warn_of_lost(
         end = float(times[lost.ends[row]])
         values.append(f"t={end:.4g}")
         labels.append(f"{row} ({', '.join(values)})")
-    if len(lost.rows) > NAMED:
+    if len(lost.rows) > named:
         labels.append("...")
     share = f"{len(lost.rows)} of {lost.count} trajectories are lost"
     if int(lost.ends[lost.rows].min()) == 0:

@@ -27,11 +27,6 @@ SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
 them.
 """
 
-UNKNOWN, SMALLEST = 1e-6, 1e-14
-"""Share of energy that right-hand sides may lose: where the basis knows none of its own, and at
-least.
-"""
-
 REACH, ROUNDING = 10.0, 1e-12
 """Residual at distance 1, relative to the largest one of training data; and the least of these,
 relative to f̄.
@@ -98,11 +93,15 @@ def _summary(system: EvolutionEquation, basis: Basis, data: TrainingData) -> Sum
     return total
 
 
-def _left_out(basis: Basis) -> float:
-    """Return share of the energy of the states that a basis leaves out."""
+def _left_out(basis: Basis, *, unknown: float = 1e-6, smallest: float = 1e-14) -> float:
+    """Return share of the energy of the states that a basis leaves out.
+
+    `unknown`, `smallest`: share of energy that right-hand sides may lose: where the basis knows
+    none of its own, and at least.
+    """
     if basis.energy is None:
-        return UNKNOWN
-    return max(1 - basis.energy[-1].item(), SMALLEST)
+        return unknown
+    return max(1 - basis.energy[-1].item(), smallest)
 
 
 def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:

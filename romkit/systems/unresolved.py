@@ -15,11 +15,6 @@ from romkit.systems.terms import Projected
 ThroughBasis = Any
 """A `SystemThroughBasis`, whose module imports this one."""
 
-SKETCH = 32
-"""Random combinations of what lies outside of the subspace: its length is known to an eighth
-(1/√64).
-"""
-
 
 def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
     """‖f - V Vᵀ W f‖ / ‖f‖ at x̄ + V y, (trajectory, time), or (time,) of a run without
@@ -42,12 +37,16 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
     return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
 
 
-def sketch(full: EvolutionEquation, basis: Basis) -> Projected:
-    """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
+def sketch(full: EvolutionEquation, basis: Basis, *, sketch: int = 32) -> Projected:
+    """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that.
+
+    `sketch`: random combinations of what lies outside of the subspace: its length is known to
+    an eighth (1/√64).
+    """
     V = basis.modes  # (n, r)
     n = len(V)
     draw = torch.Generator().manual_seed(0)
-    normal = torch.randn(n, SKETCH, generator=draw, dtype=V.dtype)
+    normal = torch.randn(n, sketch, generator=draw, dtype=V.dtype)
     tests = root_of(full.weight, n)(normal)
     tests = tests - basis.dual @ (V.mT @ tests)
     return Projected(full.terms(), basis, torch.device("cpu"), tests)

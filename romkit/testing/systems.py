@@ -19,9 +19,6 @@ from romkit.systems.sampled import gives_rows
 from romkit.systems.terms import Term
 from romkit.testing.rules import TOLERANCE, close, fact, holds, rules_of
 
-ROWS = 1000
-"""Rows of the right-hand side that are looked at, at most."""
-
 SAMPLES = 5
 """Output times of the datasets that the rules look at."""
 
@@ -177,9 +174,11 @@ def _check_linear(term: Term, x: Tensor, value: Tensor) -> None:
         close("B(2 x - y) = 2 B(x) - B(y)", term(*arguments), 2 * value - shifted)
 
 
-def rows(p: Probe) -> None:
+def rows(p: Probe, *, rows: int = 1000) -> None:
     """Rows of the right-hand side, where a system gives them, are those of `rhs`, in any order, at
     every context.
+
+    `rows`: rows of the right-hand side that are looked at, at most.
     """
     system = p.system
     if not gives_rows(system):
@@ -187,7 +186,7 @@ def rows(p: Probe) -> None:
     c, (x,) = p.contexts, p.nearby
     t = torch.zeros((), dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
-    numbers = torch.randperm(system.state_size, generator=draw)[:ROWS]
+    numbers = torch.randperm(system.state_size, generator=draw)[:rows]
     stencils = x[..., system.stencil(numbers)]  # (..., s, k)
     rates = system.rhs_rows(t, numbers, stencils, align(c, x))
     close("rhs_rows at the stencil = rows of rhs", rates, system.field(c)(t, x)[..., numbers])

@@ -26,9 +26,6 @@ from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
 from romkit.training.schedules import Cosine
 
-CLIP = 1.0
-"""Largest norm of a seed's gradient, which grows with the length of the windows."""
-
 GROWTH = 0.5
 """Share of the refinement after which windows have their full length."""
 
@@ -82,6 +79,8 @@ def refine(
     seeds: Sequence[int],
     batch_size: int,
     compiled: bool,
+    *,
+    clip: float = 1.0,
 ) -> Reports:
     """Refines all seeds of a stack in place and returns what happened to each.
 
@@ -94,6 +93,7 @@ def refine(
         seeds: seed s determines its windows and batches, whatever its neighbours are.
         batch_size: snapshots per step.
         compiled: compile the latent step, which takes some ten seconds to start.
+        clip: largest norm of a seed's gradient, which grows with the length of the windows.
 
     Raises:
         InputError: trajectories that are too short.
@@ -133,7 +133,7 @@ def refine(
     end, _ = train(
         loss,
         flat,
-        Adam(clip=CLIP),
+        Adam(clip=clip),
         Cosine(warmup=0.05),
         learning_rate=plan.learning_rate,
         epochs=plan.steps,

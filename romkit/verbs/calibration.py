@@ -16,12 +16,6 @@ ENOUGH = 4
 """Trajectories of validation from which on the error of one is measured by the scale of the
 others."""
 
-START = 0.05
-"""Least spread of validation at a time, in the largest one at all times."""
-
-SMOOTHED = 20
-"""Growth of the error over time is a moving mean over this share of the trajectory."""
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -194,9 +188,14 @@ def quantiles_of(scores: Array) -> Array:
     return np.where(infinite, np.inf, finite)
 
 
-def growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, Array]:
+def growth_and_profile(
+    error: Array, std: Array, typical: bool, *, smoothed: int = 20
+) -> tuple[Array, Array]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
     square at (t, k), or to the median of those of the trajectories.
+
+    `smoothed`: growth of the error over time is a moving mean over this share of the
+    trajectory.
     """
     relative = np.ma.masked_invalid(np.square(error / std))
     if typical:
@@ -208,7 +207,7 @@ def growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, 
     finite = np.flatnonzero(~np.ma.getmaskarray(square))
     known = np.sqrt(square.compressed())
     growth = np.interp(np.arange(T), finite, known)
-    window = 2 * (T // (2 * SMOOTHED)) + 1
+    window = 2 * (T // (2 * smoothed)) + 1
     from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
 
     growth = uniform_filter1d(growth, window, mode="nearest")
@@ -228,11 +227,14 @@ def _disagreement(spread: Array, profile: Array) -> Array:
     return np.sqrt(np.cumsum(square, -1) / samples)
 
 
-def largest_disagreement(spread: Array, profile: Array) -> Array:
-    """Return the largest (T,) of the disagreements of members that spread by (V, T, n)."""
+def largest_disagreement(spread: Array, profile: Array, *, start: float = 0.05) -> Array:
+    """Return the largest (T,) of the disagreements of members that spread by (V, T, n).
+
+    `start`: least spread of validation at a time, in the largest one at all times.
+    """
     largest = _disagreement(spread, profile).max(0)
     # the first states are nearly the same for all members
-    return np.maximum(largest, START * largest.max())
+    return np.maximum(largest, start * largest.max())
 
 
 def scale(spread: Array, growth: Array, profile: Array) -> Array:

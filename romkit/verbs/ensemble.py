@@ -34,9 +34,6 @@ from romkit.verbs.follow import follow
 from romkit.verbs.forecast import forecast
 from romkit.verbs.storage import load, save
 
-UNLIKE = 2.0
-"""Spread of a forecast, in the largest one of validation, from which on a forecast warns."""
-
 NUMBERS = 20_000_000
 """Largest number of state components held at once; more trajectories are followed in parts."""
 
@@ -316,9 +313,13 @@ class Ensemble:
         return self.calibration.factor(level)
 
 
-def _warn_of_excess(excess: Array) -> None:
-    """Say where members disagree by far more than on the trajectories of the calibration."""
-    number = int((excess > UNLIKE).sum())
+def _warn_of_excess(excess: Array, *, unlike: float = 2.0) -> None:
+    """Say where members disagree by far more than on the trajectories of the calibration.
+
+    `unlike`: spread of a forecast, in the largest one of validation, from which on a forecast
+    warns.
+    """
+    number = int((excess > unlike).sum())
     if number == 0:
         return
     which = ""

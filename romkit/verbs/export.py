@@ -52,12 +52,6 @@ stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads t
 
 TAKEN_IN_C = {*KEYWORDS.split(), *HEADERS.split()}
 
-CHECKED_STEPS = 50
-"""Steps of an FMU that are compared with a solution to a tolerance."""
-
-NAMES_TOLD = 8
-"""Components of the state that a comment in C names."""
-
 
 @validated
 def export(
@@ -288,12 +282,15 @@ def _lines(model: ReducedModel) -> int:
     return len(model.dynamics.control_names)
 
 
-def _about(model: ReducedModel) -> list[str]:
-    """Return lines that say what the model is, and what its arguments are."""
+def _about(model: ReducedModel, *, names_told: int = 8) -> list[str]:
+    """Return lines that say what the model is, and what its arguments are.
+
+    `names_told`: components of the state that a comment in C names.
+    """
     frame = model.projection.frame
     dynamics = type(model.dynamics).__name__
-    states = ", ".join(frame.state_names[:NAMES_TOLD])
-    if len(frame.state_names) > NAMES_TOLD:
+    states = ", ".join(frame.state_names[:names_told])
+    if len(frame.state_names) > names_told:
         states += ", ..."
     if model.order == 2:
         states += ", then their velocities"
@@ -361,15 +358,17 @@ def _warn_of_slopes(names: Sequence[str]) -> None:
     )
 
 
-def _short_enough(model: ReducedModel, dt: float) -> float:
+def _short_enough(model: ReducedModel, dt: float, *, checked_steps: int = 50) -> float:
     """Return the step, or a shorter one where its RK4 errs too much on the way from the mean state.
 
     A law with inputs is taken as it is: what they will be is not known.
+
+    `checked_steps`: steps of an FMU that are compared with a solution to a tolerance.
     """
     if model.dynamics.control_names:
         return dt
     start = torch.tensor([_mean_latent(model)], dtype=torch.float64)
-    times = dt * torch.arange(CHECKED_STEPS + 1, dtype=torch.float64)
+    times = dt * torch.arange(checked_steps + 1, dtype=torch.float64)
     with one_thread():
         step = checked_step(model.at_constant(model.middle).field, start, times, rtol=1e-5, dt=dt)
     if step < dt:

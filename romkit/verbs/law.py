@@ -38,12 +38,6 @@ from romkit.select import Candidate, Policy, Trial, preferred, search
 KINDS = ("polynomial", "limit-cycle")
 """Laws that are tried by default."""
 
-READABLE = 4
-"""Most variables of an equation that is shortened: with more of them it is not read, and takes long."""
-
-POOR, RATIO = 0.1, 5.0
-"""Error of a law [deviations of the data], and in the projection's, from which on it warns."""
-
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
 
@@ -148,13 +142,18 @@ def law(
     return on_device(with_phase(fit, projection, data), "cpu")
 
 
-def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
+def short(
+    law: LearnedField, candidate: LawCandidate, seconds: float, *, readable: int = 4
+) -> LearnedField:
     """Drop the terms that left-out runs do not ask for of an equation of few variables; laws of
     others, and of other kinds, stay as they are.
+
+    `readable`: most variables of an equation that is shortened: with more of them it is not
+    read, and takes long.
     """
     samples, judge = candidate.space(ALL)
     is_equation = isinstance(law, Equation) and law.coefficients.ndim == 2
-    if not is_equation or len(law.basis.variables) > READABLE:
+    if not is_equation or len(law.basis.variables) > readable:
         return law
     folds = [without(*candidate.space(ALL), rows) for rows in candidate.folds]
 
@@ -259,8 +258,13 @@ def report_of(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> lis
     return rows
 
 
-def _warn_of(law: LearnedField, trial: Trial, policy: Policy) -> None:
+def _warn_of(
+    law: LearnedField, trial: Trial, policy: Policy, *, poor: float = 0.1, ratio: float = 5.0
+) -> None:
     """Warn once where a law forecasts left-out runs no better than what needs no law.
+
+    `poor`, `ratio`: error of a law [deviations of the data], and in the projection's, from
+    which on it warns.
 
     Raises:
         InputError: no law is of use, and the data are iterates of a map.
@@ -291,7 +295,7 @@ def _warn_of(law: LearnedField, trial: Trial, policy: Policy) -> None:
     if len(runs) > 1:
         runs = torch.cat(list(candidate.folds[: len(trial.errors)]))
     projected = judge.projected(runs)
-    if not warned and error > max(RATIO * projected, POOR):
+    if not warned and error > max(ratio * projected, poor):
         text = f"{name}: forecasts of runs that were left out err by {error:.2g} deviations"
         warn(f"{text} of the data, the projection by {projected:.2g}; try {FIX}", FitWarning)
 

@@ -21,9 +21,6 @@ from romkit.systems.motion import Motion
 
 NAMES = ("initial_state", "initial_velocity")
 
-SAME_RATE = 1e-9
-"""Relative difference of rates at two times that counts as rounding."""
-
 
 @validated
 def simulate(
@@ -161,9 +158,13 @@ def check_time_of_start(
     state: object,
     label: str,
     start: Mapping[str, object],
+    *,
+    same_rate: float = 1e-9,
 ) -> None:
     """Raise where a state is labelled with a time at which the field is not that of time 0, where
     runs begin.
+
+    `same_rate`: relative difference of rates at two times that counts as rounding.
     """
     if not isinstance(state, xr.DataArray | xr.Dataset) or system.only_solver is not None:
         return
@@ -178,7 +179,7 @@ def check_time_of_start(
     field = system.phase_field(contexts.initial[:1])
     with torch.no_grad():
         rates = [field(torch.tensor(t, dtype=torch.float64), y) for t in (0.0, float(time))]
-    if torch.allclose(*rates, rtol=SAME_RATE, atol=0.0, equal_nan=True):
+    if torch.allclose(*rates, rtol=same_rate, atol=0.0, equal_nan=True):
         return
     raise InputError(
         "initial_state",

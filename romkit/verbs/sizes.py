@@ -10,9 +10,6 @@ from romkit.core.types import Array
 from romkit.numerics import Kriging, Nearest
 from romkit.numerics.smoothers import matern
 
-SMALLEST = 1e-12
-"""Least size, in the largest one: errors of runs that are all at rest vanish."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
@@ -72,12 +69,14 @@ class Sizes:
         return cls(contexts, of_runs, data["width"].values, float(data.attrs["widening"]))
 
 
-def sizes_between(runs: Array, of_runs: Array, wanted: Array) -> Array:
+def sizes_between(runs: Array, of_runs: Array, wanted: Array, *, smallest: float = 1e-12) -> Array:
     """Geometric mean (k,) of sizes (R,) at runs (R, p), with weights by the square of the distance of
     wanted contexts (k, p).
+
+    `smallest`: least size, in the largest one: errors of runs that are all at rest vanish.
     """
     weights = Nearest().weights(torch.from_numpy(runs), torch.from_numpy(wanted))  # (k, R)
-    least = max(SMALLEST * of_runs.max(), np.finfo(float).tiny)
+    least = max(smallest * of_runs.max(), np.finfo(float).tiny)
     logarithms = np.log(np.maximum(of_runs, least))
     return np.exp(weights.numpy() @ logarithms)
 

@@ -20,12 +20,6 @@ from romkit.systems import System, system_of
 from romkit.training.watch import Watch
 from romkit.verbs.presets import SIZES
 
-COPIES = 5
-"""Memory that training takes, in sizes of states and velocities in float64."""
-
-COMMUTES = 1e-9
-"""Largest relative difference of f(g x) and g f(x) that counts as rounding."""
-
 
 def checked_data(kind: type[Projection], data: xr.Dataset, basis: int | Basis | None) -> xr.Dataset:
     """Return data that a method can be fitted to, in memory unless a basis reads them chunk by
@@ -157,8 +151,13 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     return Shifts().wave(data, frame)
 
 
-def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shifts:
-    """Return shifts that a system declares, or that were given, which its field commutes with."""
+def _symmetric(
+    symmetry: str | Shifts, data: xr.Dataset, system: System, *, commutes: float = 1e-9
+) -> Shifts:
+    """Return shifts that a system declares, or that were given, which its field commutes with.
+
+    `commutes`: largest relative difference of f(g x) and g f(x) that counts as rounding.
+    """
     shifts = system.symmetry if symmetry == "shift" else symmetry
     expected = "a system whose field commutes with shifts"
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
@@ -180,7 +179,7 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     beside = sample.state + size * noise
     assert isinstance(shifts, Shifts)
     error = system.commutator(shifts, beside, sample.context)
-    if error > COMMUTES:
+    if error > commutes:
         raise InputError(
             "symmetry",
             expected=expected,
@@ -190,8 +189,10 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     return shifts
 
 
-def _in_memory(data: xr.Dataset) -> xr.Dataset:
+def _in_memory(data: xr.Dataset, *, copies: int = 5) -> xr.Dataset:
     """Return the data, which are read if they are in chunks of dask.
+
+    `copies`: memory that training takes, in sizes of states and velocities in float64.
 
     Raises:
         InputError: they are too large.
@@ -201,11 +202,11 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
         if variable.chunks:
             size += 8 * variable.size
     memory = runtime.memory()
-    if COPIES * size > memory:
-        most = f"{memory / COPIES / 1e9:.3g} GB"
+    if copies * size > memory:
+        most = f"{memory / copies / 1e9:.3g} GB"
         raise InputError(
             "data",
-            expected=f"at most {most} without a basis, of which training makes {COPIES}",
+            expected=f"at most {most} without a basis, of which training makes {copies}",
             got=f"{size / 1e9:.3g} GB in chunks, in float64",
             fix="add basis=64, say, which reads chunk by chunk, or select some: "
             "data.isel(time=slice(None, None, 10))",

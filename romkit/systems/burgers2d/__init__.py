@@ -24,10 +24,6 @@ from romkit.systems.terms import Term
 WIDTH, SOURCE = 100.0, 0.02
 """Width of the square, and strength of the source."""
 
-CHEBYSHEV = 14
-"""Polynomials of μ₂ that the source is a sum of: to rounding over the training range and as much to
-both sides, and to 10⁻⁵ over twice that."""
-
 UNSEEN = (
     (4.56, 0.019),
     (4.4, 0.0175),
@@ -126,21 +122,25 @@ class Burgers2D(System):
         inflow = Term(0, lambda: at_left, lambda c: c[..., :1] ** 2)
         return (Term(2, self._advection), inflow, *self._sources())
 
-    def _sources(self) -> list[Term]:
-        """Return the source as a sum of Chebyshev polynomials of μ₂ times profiles."""
+    def _sources(self, *, chebyshev: int = 14) -> list[Term]:
+        """Return the source as a sum of Chebyshev polynomials of μ₂ times profiles.
+
+        `chebyshev`: polynomials of μ₂ that the source is a sum of: to rounding over the
+        training range and as much to both sides, and to 10⁻⁵ over twice that.
+        """
         mu2_range = self.context[1]
         low = mu2_range.low
         high = mu2_range.high
         # half an interval that has the range, and as much to both sides of it
         middle = (low + high) / 2
         half = high - low
-        numbers = torch.arange(CHEBYSHEV, dtype=torch.float64)
-        angles = torch.pi * (numbers + 0.5) / CHEBYSHEV
+        numbers = torch.arange(chebyshev, dtype=torch.float64)
+        angles = torch.pi * (numbers + 0.5) / chebyshev
         nodes = middle + half * torch.cos(angles)  # of μ₂
         exponents = nodes.unsqueeze(-1) * self._columns(angles)
         at_nodes = SOURCE * torch.exp(exponents)
-        degrees = torch.arange(CHEBYSHEV).unsqueeze(-1)
-        weights = 2 / CHEBYSHEV * torch.cos(degrees * angles)
+        degrees = torch.arange(chebyshev).unsqueeze(-1)
+        weights = 2 / chebyshev * torch.cos(degrees * angles)
         weights[0] /= 2
         profiles = self._in_u(weights @ at_nodes)  # (CHEBYSHEV, n)
 
@@ -151,7 +151,7 @@ class Burgers2D(System):
 
             return Term(0, lambda: profiles[k], coefficient)
 
-        return [source(k) for k in range(CHEBYSHEV)]
+        return [source(k) for k in range(chebyshev)]
 
     def stencil(self, rows: Tensor) -> Tensor:
         """u in the cell, in the one to its left and in the one below it, then v; at the inflow the

@@ -11,11 +11,6 @@ from romkit.systems.cylinder_wake.elements import Discretisation
 NEWTON = 20
 """Iterations at most; six are usual."""
 
-REYNOLDS_STEP = 40.0
-"""The steady state is continued in steps of this Reynolds number, which Newton's method follows, or
-in halves of it.
-"""
-
 SMALLEST_STEP, LOST = 2.0, 10.0
 """Steps that are no longer halved, and a change of velocities in m/s from which Newton's method
 does not come back.
@@ -29,9 +24,12 @@ def rate(flow: Discretisation, u: Array, viscosity: float) -> Array:
     return flow.solve(flow.leray, tested)
 
 
-def steady(flow: Discretisation, viscosity: float) -> Array:
+def steady(flow: Discretisation, viscosity: float, *, reynolds_step: float = 40.0) -> Array:
     """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities
     where it is far.
+
+    `reynolds_step`: the steady state is continued in steps of this Reynolds number, which
+    Newton's method follows, or in halves of it.
 
     Raises:
         InputError: Newton's method does not find it.
@@ -39,7 +37,7 @@ def steady(flow: Discretisation, viscosity: float) -> Array:
     u = _without_inertia(flow)
     target = 0.1 / viscosity
     reached = 0.0
-    step = REYNOLDS_STEP
+    step = reynolds_step
     while reached < target:
         reynolds = min(reached + step, target)
         viscosity_there = 0.1 / reynolds

@@ -411,11 +411,14 @@ class MuJoCo(MechanicalSystem):
             # one end makes no model, without the other targets: it has an effect
             return False
 
-    def _mechanics(self, compiled: "mujoco.MjModel") -> dict[str, Array]:
-        """Inertia and accelerations of a smooth model at random states, with its commands."""
+    def _mechanics(self, compiled: "mujoco.MjModel", *, probes: int = 8) -> dict[str, Array]:
+        """Inertia and accelerations of a smooth model at random states, with its commands.
+
+        `probes`: random states at which two smooth models are compared.
+        """
         draw = np.random.default_rng(0)
-        q, v = draw.normal(size=(2, PROBES, compiled.nv))
-        times = np.linspace(0, self.duration, PROBES)
+        q, v = draw.normal(size=(2, probes, compiled.nv))
+        times = np.linspace(0, self.duration, probes)
         controls = self.control(times)
         rates = engine.accelerations([compiled], q[None], v[None], controls[None])
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
@@ -433,9 +436,6 @@ class MuJoCo(MechanicalSystem):
         fix = "give contacts=True to simulate contacts, or contacts=False"
         warn(f"contacts: {self.name} has {bodies}, and will not feel it; {fix}", UserWarning)
 
-
-PROBES = 8
-"""Random states at which two smooth models are compared."""
 
 NAMED = 3
 """Pairs of bodies that a warning names, at most."""
