@@ -96,7 +96,7 @@ def _in_schema(source: Source, context: str | Sequence[str] | None) -> xr.Datase
 def _is_of_own_times(message: Warning | str) -> bool:
     """Tell whether a warning says that runs have times of their own."""
     beginning, _ = OWN_TIMES_SAID.split("{share")
-    return isinstance(message, DataWarning) and str(message).startswith(beginning)
+    return isinstance(message, DataWarning) and beginning in str(message)
 
 
 def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:

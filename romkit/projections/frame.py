@@ -374,7 +374,7 @@ def scale_groups(data: xr.Dataset) -> Array:
     without units of one variable.
     """
     owners: list[str] = []
-    for variable in layout_of(data).variables:
+    for variable in unchecked(layout_of)(data).variables:
         owners += [variable.name] * variable.size
     groups = []
     for unit, owner in zip(state_units(data), owners, strict=True):

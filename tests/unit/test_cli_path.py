@@ -237,7 +237,7 @@ def test_a_system_in_a_file():
         Path(f"{name}.py").write_text(text)
     before = sys.modules["signal"]
     for file in ("my_system", "signal"):
-        assert "F in [3.133, 3.193]" in ran(f"info {file}.py:Own")
+        assert "F 3.133 ... 3.193" in ran(f"info {file}.py:Own")
     assert sys.modules["signal"] is before
     ran("fit pod my_system.py:Own --set latent_dim=3 --out pod.safetensors")
     assert "own-lorenz at F = 3.15" in ran(
