@@ -15,6 +15,7 @@ from romkit.integrators.base import LearnedField
 from romkit.laws.folds import Fold, without
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
+from romkit.laws.shooting import POLISHED
 from romkit.numerics import LOST
 from romkit.select import Policy, Trial
 
@@ -120,8 +121,9 @@ class LawCandidate:
         if len(judge.states) == 1 and fold != ALL:  # of which a block of time is left out
             return whole
         policy = Policy()
+        # by short steps: a law that was fitted with long ones makes up for the error of these
         of_whole, of_near = (
-            policy.logarithms(_errors(law, [judge], rows)) for law in (whole, near)
+            policy.logarithms(_errors(law, [judge], rows, POLISHED)) for law in (whole, near)
         )
         return whole if policy.is_as_good(of_whole, of_near) else near
 
@@ -156,11 +158,15 @@ class LawCandidate:
         return [LawCandidate(e, self.space, self.folds, self.seed, self.label) for e in others]
 
 
-def _errors(law: LearnedField, judges: Sequence[Judge], rows: Tensor) -> Array:
-    """Return mean errors (k,) of forecasts of runs over several judges; of a stack, over its
-    problems.
+def _errors(
+    law: LearnedField, judges: Sequence[Judge], rows: Tensor, resolution: float = 0.0
+) -> Array:
+    """Return mean errors (k,) of forecasts of runs over several judges, by so many steps in a time
+    scale at least; of a stack, over its problems.
     """
-    errors = torch.stack([judge.errors(law, rows, judge.finest) for judge in judges])
+    errors = torch.stack(
+        [judge.errors(law, rows, max(resolution, judge.finest)) for judge in judges]
+    )
     return errors.flatten(0, -2).nanmean(0).numpy(force=True)
 
 
