@@ -101,7 +101,7 @@ class _Fit(NamedTuple):
 
 
 class _Evidence:
-    """What all groups say about structures; fits and checks are made once.
+    """Evidence of all groups for structures; fits and checks are made once.
 
     Args:
         groups: of runs.

@@ -29,18 +29,21 @@ def formula(
     largest ones, and the number of the others.
     """
     sizes = sorted((abs(value) for value in column if value), reverse=True)
-    least = sizes[most - 1] if most is not None and len(sizes) > most else 0.0
+    least = min(sizes[:most], default=0.0)
     text = ""
     for value, name in zip(column, names, strict=True):
-        if not value or abs(value) < least:
-            continue
-        number = f"{abs(value):#.{digits}g}".rstrip(".")
-        term = number if name == CONSTANT else f"{number} {name}"
-        text += _sign(value, leads=not text) + term
+        if value and abs(value) >= least:
+            text += _sign(value, leads=not text) + _term(abs(value), name, digits)
     smaller = sum(size < least for size in sizes)
     if smaller:
         text += f" + ... ({smaller} smaller terms)"
     return text or "0"
+
+
+def _term(size: float, name: str, digits: int) -> str:
+    """Return a number of so many digits with the name of its term."""
+    number = f"{size:#.{digits}g}".rstrip(".")
+    return number if name == CONSTANT else f"{number} {name}"
 
 
 def _sign(value: float, leads: bool) -> str:

@@ -89,7 +89,7 @@ class Measured(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What errors are measured in.
+    """Scales of errors.
 
     Attributes:
         deviation: (n,) of the components over the training data.

@@ -79,15 +79,20 @@ def _of_table(table: pd.DataFrame, context: Sequence[str]) -> xr.Dataset | None:
     if time is None:
         is_once = not table.duplicated(runs).any()
         return _numbers(table, runs, context) if is_once else None
-    states = [name for name in others if name != time and name not in runs]
-    numbers = table[states].select_dtypes("number")
-    if numbers.shape[1] < len(states) or not states:
-        return None
-    of_run = numbers.groupby([table[name] for name in runs])
-    span = of_run.max() - of_run.min()
-    if not (span.max() <= SETTLED * (numbers.max() - numbers.min())).all():
+    if not _rows_rest(table, time, runs):
         return None
     return _numbers(table.drop_duplicates(runs).drop(columns=time), runs, context)
+
+
+def _rows_rest(table: pd.DataFrame, time: str, runs: Sequence[str]) -> bool:
+    """Tell whether all other columns are numbers that do not move in any run."""
+    states = table.drop(columns=[time, *runs], errors="ignore")
+    numbers = states.select_dtypes("number")
+    if numbers.empty or numbers.shape[1] < states.shape[1]:
+        return False
+    of_run = numbers.groupby([table[name] for name in runs])
+    span = (of_run.max() - of_run.min()).max()
+    return bool((span <= SETTLED * (numbers.max() - numbers.min())).all())
 
 
 def _are_dates(column: pd.Series) -> bool:
@@ -105,24 +110,29 @@ def _numbers(table: pd.DataFrame, runs: Sequence[str], context: Sequence[str]) -
 
 def _of_data(data: xr.Dataset) -> xr.Dataset | None:
     """Return fields that have no time, or the first ones of runs that do not move; None for others."""
+    time = guessed_time(_facts(data), [])
+    if time is None:
+        return data
+    (*_, along) = data[time].dims if time in data.variables else (time,)
+    if "control" in data or data.sizes.get(along, 0) < 2:
+        return None
+    fields = [field for field in data.data_vars.values() if along in field.dims]
+    if not all(_rests(field, str(along)) for field in fields):
+        return None
+    rates = [name for name in ("velocity", "acceleration") if name in data]
+    first = data.isel({along: 0}).drop_vars(time, errors="ignore")
+    return first.drop_vars(rates)
+
+
+def _facts(data: xr.Dataset) -> dict[str, Fact]:
+    """Return what tells of the variables and dimensions that may be the time."""
     facts = {}
     for name, values in data.variables.items():
         if values.ndim in (1, 2):
             facts[str(name)] = Fact(values.dtype.kind == "M", values.attrs)
     for name in data.dims:
         facts.setdefault(str(name), Fact(False, {}))
-    time = guessed_time(facts, [])
-    if time is None:
-        return data
-    (*_, along) = data[time].dims if time in data.variables else (time,)
-    if "control" in data or along not in data.dims or data.sizes[along] < 2:
-        return None
-    for field in data.data_vars.values():
-        if along in field.dims and not _rests(field, str(along)):
-            return None
-    rates = [name for name in ("velocity", "acceleration") if name in data]
-    first = data.isel({along: 0}).drop_vars(time, errors="ignore")
-    return first.drop_vars(rates)
+    return facts
 
 
 def _rests(values: xr.DataArray, along: str) -> bool:

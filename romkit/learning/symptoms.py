@@ -1,4 +1,4 @@
-"""What runs and forecasts show of their own, for advice: individuals, states that do not tell where a
+"""Symptoms that runs and forecasts show by themselves, for advice: individuals, states that do not tell where a
 run goes next, and forecasts that lose their phase.
 """
 

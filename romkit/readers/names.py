@@ -39,7 +39,7 @@ BOUNDS = re.compile(r"(.+)_(bnds|bounds|bnd)")
 
 
 class Guess(NamedTuple):
-    """What was taken for what where nobody said it, or changed.
+    """Reading of a column that nobody declared, or a change to it.
 
     Attributes:
         role: time, runs, context, state, and so on.
@@ -57,7 +57,7 @@ class Guess(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What is known of a variable that may be time's."""
+    """Type and attributes of a variable that may be the time."""
 
     is_date: bool
     attrs: Mapping[str, object]

@@ -112,7 +112,7 @@ DIALECTS = [
 
 
 class Head(NamedTuple):
-    """What stands above the numbers.
+    """Header of a text table, above its numbers.
 
     Attributes:
         names: of the columns.
