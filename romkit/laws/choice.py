@@ -193,7 +193,9 @@ def fitted(
         rows = torch.arange(judge.states.shape[-3])
         if judge.stays(law, rows):
             return law, candidate
-        follows = float(judge.errors(law, rows).nanmean()) < nearly * LOST
+        error_of_all = float(judge.errors(law, rows).nanmean())
+        # where even the projection is that far away, its error is none of the law's
+        follows = error_of_all < nearly * LOST or error_of_all <= judge.projected(rows)
         if best is None and (follows or judge.stays(law, rows, displaced=False)):
             best = law, candidate
             limit = policy.race * error

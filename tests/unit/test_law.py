@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.core.errors import FitWarning
-from romkit.laws import DMD, NeuralODE, PolynomialLaw, SINDy, choice
+from romkit.laws import DMD, NeuralODE, OperatorInference, PolynomialLaw, SINDy, choice
 from romkit.laws.choice import Space
 from romkit.laws.folds import folds_of
 from romkit.laws.judge import Judge
@@ -93,6 +93,15 @@ def test_of_laws_that_are_lost_beside_the_data_the_best_by_held_out_runs_is_take
     assert not judge.stays(law, every)
     assert judge.stays(law, every, displaced=False)
     assert candidate.estimator == several[0]
+
+
+def test_the_error_of_a_projection_is_not_held_against_the_law():
+    # all of these short runs are further from the manifold than two standard deviations
+    ncae = romkit.load("ncae-lorenz96")
+    runs = romkit.systems.Lorenz96(transient=0.0, duration=0.3).dataset(F=[3.14, 3.16, 3.18])
+    with pytest.warns(FitWarning):
+        law = OperatorInference(degree=1).fit(ncae, runs)
+    assert law.latent_dim == ncae.latent_dim
 
 
 def test_without_time_the_first_candidate_is_fitted(data, pod):
