@@ -42,6 +42,12 @@ KEPT = 1e-4
 """Share of the energy that a basis may leave out."""
 
 
+VARIANTS = ("clocks", "regressions", "coordinates", "inputs", "period")
+"""What is tried beside models of the data as they are: runs interpolated at equal phases of their
+clocks, or by regressions over individuals; parameters by 1/c or log c; inputs as held or linear
+between samples; a period with which all runs swing as that of a drive.
+"""
+
 Change = Callable[[xr.Dataset], xr.Dataset]
 """Change of data, say to other coordinates of its parameters."""
 
@@ -57,6 +63,7 @@ class Spaces:
         device: of latent samples; None for the CPU.
         source: spaces of the data as they came, whose manifolds these are: a change of coordinates or
             of inputs leaves the states as they are.
+        variants: those of `VARIANTS` that are tried.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Spaces:
         change: Change | None = None,
         device: torch.device | None = None,
         source: "Spaces | None" = None,
+        variants: Sequence[str] = VARIANTS,
     ):
         self.data = data
         self.folds = folds
@@ -74,6 +82,7 @@ class Spaces:
         self.change = change
         self.device = device
         self.source = source
+        self.variants = variants
         self._bases: dict[int, Basis | None] = {}
         self._projections: dict[tuple[int, int], Projection] = {}
         self._states: Tensor | None = None
@@ -222,7 +231,7 @@ class ModelCandidate(LawCandidate):
         further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
             return further + [self._beside(self.spaces, e) for e in self.simpler]
-        several = [self.spaces.changed(*change) for change in changes(self.spaces.data)]
+        several = [self.spaces.changed(*change) for change in changes(self.spaces)]
         return further + [self._beside(spaces, self.estimator) for spaces in several]
 
     def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
@@ -257,7 +266,7 @@ class RunsCandidate:
 
     def neighbours(self) -> "list[RunsCandidate]":
         """List the same interpolation in other coordinates of the parameters."""
-        if self.spaces.label:
+        if self.spaces.label or "coordinates" not in self.spaces.variants:
             return []
         several = [self.spaces.changed(*change) for change in of_coordinates(self.spaces.data)]
         return [RunsCandidate(spaces, self.interpolation) for spaces in several]
@@ -315,20 +324,24 @@ def _of_latents(
 
 def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     """List ways between runs: at equal times, at equal phases of their clocks, and regressions."""
-    ways = [Interpolation(), Interpolation(by_clocks=True)]
-    ways += [Interpolation(regression(ridge)) for ridge in RIDGES]
+    ways = [Interpolation()]
+    if "clocks" in spaces.variants:
+        ways.append(Interpolation(by_clocks=True))
+    if "regressions" in spaces.variants:
+        ways += [Interpolation(regression(ridge)) for ridge in RIDGES]
     return [RunsCandidate(spaces, way) for way in ways]
 
 
-def changes(data: xr.Dataset) -> list[tuple[str, Change]]:
+def changes(spaces: Spaces) -> list[tuple[str, Change]]:
     """List changes to data, with their names, that may make laws simpler."""
-    several = of_coordinates(data)
+    data = spaces.data
+    several = of_coordinates(data) if "coordinates" in spaces.variants else []
     if "control" in data:
-        if "between" not in data["control"].attrs:
+        if "inputs" in spaces.variants and "between" not in data["control"].attrs:
             rule = LINEAR if inputs_held(data) else HELD
             several.append((f"inputs {rule} between samples", partial(with_rule, rule=rule)))
         return several
-    period = driving_period(data)
+    period = driving_period(data) if "period" in spaces.variants else None
     if period is not None:
         several.append((f"period {period:.6g}", partial(with_rhythm, period=period)))
     return several

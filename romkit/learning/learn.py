@@ -12,7 +12,7 @@ import xarray as xr
 from annotated_types import MinLen
 
 import romkit.data as datasets
-from romkit.core import runtime
+from romkit.core import checks, runtime
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
 from romkit.core.memory import available
@@ -26,6 +26,7 @@ from romkit.laws.folds import FOLDS
 from romkit.learning.bars import calibrated
 from romkit.learning.candidates import (
     ALL,
+    VARIANTS,
     ModelCandidate,
     RunsCandidate,
     Spaces,
@@ -63,6 +64,7 @@ def learn(
     held_out: Part | None = None,
     latent_dim: Count | None = None,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
+    variants: Sequence[str] = VARIANTS,
     period: Positive | None = None,
     seconds: Seconds = 60.0,
     device: Device | None = None,
@@ -99,6 +101,9 @@ def learn(
             `SINDy(degree=2)`; by default polynomials and closed orbits, of small states sparse
             equations too. Of the name "interpolation" are runs that are interpolated: among these
             kinds where they are better, as by default, and alone in any case.
+        variants: of these candidates that are tried, all of `romkit.learning.VARIANTS` by default:
+            "clocks" and "regressions" of interpolated runs, "coordinates" 1/c and log c, "inputs"
+            held or linear between samples, and a "period" of what drives all runs.
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
         seconds: of the processor, about how long the choice may take.
@@ -155,7 +160,9 @@ def learn(
     if held_out is not None:
         train, test = datasets.split(data, held_out)
     rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
-    spaces = Spaces(train, rows, device=device)
+    for variant in variants:
+        checks.one_of("variants", variant, VARIANTS)
+    spaces = Spaces(train, rows, device=device, variants=variants)
     policy = Policy()
     with runtime.budget("candidates", seconds):
         order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)

@@ -96,6 +96,8 @@ def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dic
         run = data.isel(trajectory=k)
         context = {name: float(run[name]) for name in romkit.data.context_names(data)}
         start = run["state"].values[0]  # (n,)
+        if "control" in run:
+            options["control"] = run["control"].values
         one = _from_start(model, start, context=context, **span, **options)
         several.append(in_components(one, romkit.data.layout_of(data)))
     names = [name for name in ("state", "lower", "upper") if name in several[0]]
