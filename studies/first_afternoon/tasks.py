@@ -71,6 +71,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
         "settings": str(model.settings),
         "interpolated": getattr(model, "interpolated", None) is not None,
         "tried": len(model.law.report),
+        "taken": next(row["settings"] for row in model.law.report if row["chosen"]),
         "advice": model.advice,
         "noise": errors(held_out["state"].values, train, truth),
         "projection": errors(_projected(model, held_out), train, truth),
