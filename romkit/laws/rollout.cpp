@@ -9,10 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Before loops over variables, whose number the compiler may know; by itself it keeps them, and their sums in memory.
+#define UNROLLED _Pragma("GCC unroll 8")
+
 namespace {
 
 const long LANES = 4;
 typedef double Lanes __attribute__((vector_size(LANES * sizeof(double))));
+
+const long WIDTH = 8, ROWS = 4;  // columns of derivatives at a time, and rows
+typedef double Columns __attribute__((vector_size(WIDTH * sizeof(double))));
+
+Columns columns_at(const double* place) {
+  Columns columns;
+  memcpy(&columns, place, sizeof columns);  // at any address
+  return columns;
+}
 
 struct Law {
   long d, m, K, q;
@@ -28,6 +40,9 @@ struct Course {
   const double* factors;        // (M, 3, n, W, q), or null
   const double* drift;          // (M, 3, n, W, d), or null
 };
+
+// Terms K q of a latent, up to whole `Columns`; those behind them are zeros.
+long padded(const Law& law) { return (law.K * law.q + WIDTH - 1) / WIDTH * WIDTH; }
 
 // What becomes of the states at samples, and of their derivatives.
 struct Target {
@@ -58,8 +73,8 @@ struct Scratch {
   Lanes *factors;                           // (q)
   Lanes *jacobian, *product;                // (4, d, d), (5, d, d)
   Lanes *tangent, *forcing;                 // (d, d), (4, d, m)
-  double* phi;                              // (LANES, 4, K q)
-  double *change[LANES], *next;             // (d, m K q + d)
+  double* phi;                              // (LANES, 4, K q), of padded K q
+  double *change[LANES], *next;             // (d, m K q + d), likewise
 };
 
 // Values of all monomials at a point, and of their derivatives by its variables.
@@ -75,7 +90,7 @@ void monomials_at(const Law& law, Scratch& s, bool with_slopes) {
     const Lanes value = variables[i], factor = s.monomials[p];
     s.monomials[k] = factor * value;
     if (!with_slopes) continue;
-    for (long j = 0; j < d; ++j) s.slopes[k * d + j] = s.slopes[p * d + j] * value;
+    UNROLLED for (long j = 0; j < d; ++j) s.slopes[k * d + j] = s.slopes[p * d + j] * value;
     s.slopes[k * d + i] += factor * law.scale[i];
   }
 }
@@ -100,8 +115,8 @@ void rate_at(const Law& law, const Lanes* coefficients, Scratch& s) {
   for (long i = 0; i < d - m; ++i) s.rate[i] = law.speed[i] * s.point[m + i];
   Lanes latent[room<D>()] = {};
   for (long k = 0; k < law.K; ++k)
-    for (long a = 0; a < m; ++a) latent[a] += s.monomials[k] * coefficients[k * m + a];
-  for (long a = 0; a < m; ++a) s.rate[d - m + a] = latent[a];
+    UNROLLED for (long a = 0; a < m; ++a) latent[a] += s.monomials[k] * coefficients[k * m + a];
+  UNROLLED for (long a = 0; a < m; ++a) s.rate[d - m + a] = latent[a];
 }
 
 // Jacobian (d, d) of the rate, from the slopes of the monomials.
@@ -114,9 +129,9 @@ void jacobian_at(const Law& law, const Lanes* coefficients, const Scratch& s, La
     Lanes row[room<D>()] = {};
     for (long k = 1; k < law.K; ++k) {
       const Lanes c = coefficients[k * m + a];
-      for (long j = 0; j < d; ++j) row[j] += c * s.slopes[k * d + j];
+      UNROLLED for (long j = 0; j < d; ++j) row[j] += c * s.slopes[k * d + j];
     }
-    for (long j = 0; j < d; ++j) J[(d - m + a) * d + j] = row[j];
+    UNROLLED for (long j = 0; j < d; ++j) J[(d - m + a) * d + j] = row[j];
   }
 }
 
@@ -127,7 +142,7 @@ void multiply(const Law& law, const Lanes* left, const Lanes* right, Lanes* prod
   for (long i = 0; i < d; ++i)
     for (long j = 0; j < d; ++j) {
       Lanes sum = {};
-      for (long k = 0; k < d; ++k) sum += left[i * d + k] * right[k * d + j];
+      UNROLLED for (long k = 0; k < d; ++k) sum += left[i * d + k] * right[k * d + j];
       product[i * d + j] = sum;
     }
 }
@@ -161,38 +176,56 @@ void linearise(const Law& law, Lanes h, Scratch& s) {
       for (long a = 0; a < m; ++a) s.forcing[(stage * d + i) * m + a] = h / 6 * M[stage][i * d + d - m + a];
 }
 
-// Derivatives (d, m, K q) by coefficients, and (d, d) by the start behind them, of a window after a step.
+// Sums (R, Q) of the columns of four stages (4, Q) and of d rows of a length P, with factors for each of R rows.
+template <long R, long D, typename Factors>
+void combine(const double* phi, const double* old, long Q, long unknown, long P, const double (*forcing)[4],
+             const Factors* slope, double* out) {
+  const long d = D ? D : unknown;
+  for (long k = 0; k < Q; k += WIDTH) {
+    Columns sum[R];
+    const Columns first = columns_at(phi + k);
+    UNROLLED for (long r = 0; r < R; ++r) sum[r] = forcing[r][0] * first;
+    for (long stage = 1; stage < 4; ++stage) {
+      const Columns terms = columns_at(phi + stage * Q + k);
+      UNROLLED for (long r = 0; r < R; ++r) sum[r] += forcing[r][stage] * terms;
+    }
+    for (long j = 0; j < d; ++j) {
+      const Columns before = columns_at(old + j * P + k);
+      UNROLLED for (long r = 0; r < R; ++r) sum[r] += slope[r][j] * before;
+    }
+    UNROLLED for (long r = 0; r < R; ++r) memcpy(out + r * P + k, &sum[r], sizeof(Columns));
+  }
+}
+
+// Derivatives (d, m, K q) by coefficients, and (d, d) by the start behind them, of a window after a step. Columns are
+// taken `WIDTH` at a time for several rows, so that what is read of memory is used for all of these.
 template <long D>
 void advance(const Law& law, bool by_start, long lane, Scratch& s) {
-  const long d = D ? D : law.d, m = D ? D : law.m, Q = law.K * law.q, P = m * Q + d;
-  const double* phi0 = s.phi + lane * 4 * Q;
-  const double *phi1 = phi0 + Q, *phi2 = phi1 + Q, *phi3 = phi2 + Q;
+  const long d = D ? D : law.d, m = D ? D : law.m, Q = padded(law), P = m * Q + d;
+  const double* phi = s.phi + lane * 4 * Q;
   const double* change = s.change[lane];
-  double slope[room<D>()];
-  for (long i = 0; i < d; ++i) {
-    for (long j = 0; j < d; ++j) slope[j] = s.tangent[i * d + j][lane];
-    for (long a = 0; a < m; ++a) {
-      double* out = s.next + i * P + a * Q;
-      const Lanes* F = s.forcing + i * m + a;
-      const double f0 = F[0][lane], f1 = F[d * m][lane], f2 = F[2 * d * m][lane], f3 = F[3 * d * m][lane];
-      const double* old = change + a * Q;
-#pragma omp simd
-      for (long k = 0; k < Q; ++k) {
-        double sum = f0 * phi0[k] + f1 * phi1[k] + f2 * phi2[k] + f3 * phi3[k];
-        for (long j = 0; j < D; ++j) sum += slope[j] * old[j * P + k];
-        out[k] = sum;
+  for (long a = 0; a < m; ++a)
+    for (long i = 0; i < d; i += ROWS) {
+      const long rows = d - i < ROWS ? d - i : ROWS;
+      double forcing[ROWS][4], slope[ROWS][room<D>()];
+      for (long r = 0; r < rows; ++r) {
+        for (long stage = 0; stage < 4; ++stage) forcing[r][stage] = s.forcing[(stage * d + i + r) * m + a][lane];
+        for (long j = 0; j < d; ++j) slope[r][j] = s.tangent[(i + r) * d + j][lane];
       }
-      // of sizes that are not known sums are made one after the other
-      for (long j = D; j < d; ++j)
-        for (long k = 0; k < Q; ++k) out[k] += slope[j] * old[j * P + k];
+      const double* old = change + a * Q;
+      double* out = s.next + i * P + a * Q;
+      if (rows == ROWS)
+        combine<ROWS, D>(phi, old, Q, d, P, forcing, slope, out);
+      else
+        for (long r = 0; r < rows; ++r) combine<1, D>(phi, old, Q, d, P, forcing + r, slope + r, out + r * P);
     }
-    if (!by_start) continue;
-    for (long l = 0; l < d; ++l) {
-      double sum = 0;
-      for (long j = 0; j < d; ++j) sum += slope[j] * change[j * P + m * Q + l];
-      s.next[i * P + m * Q + l] = sum;
-    }
-  }
+  if (by_start)
+    for (long i = 0; i < d; ++i)
+      for (long l = 0; l < d; ++l) {
+        double sum = 0;
+        for (long j = 0; j < d; ++j) sum += s.tangent[i * d + j][lane] * change[j * P + m * Q + l];
+        s.next[i * P + m * Q + l] = sum;
+      }
   double* swapped = s.change[lane];
   s.change[lane] = s.next;
   s.next = swapped;
@@ -201,14 +234,14 @@ void advance(const Law& law, bool by_start, long lane, Scratch& s) {
 // Derivatives of a window in the order of their columns, coefficients (K q, m), then starts, in rows of a length.
 template <long D>
 void store(const Law& law, bool by_start, const double* change, long length, double* out) {
-  const long d = D ? D : law.d, m = D ? D : law.m, Q = law.K * law.q, P = m * Q + d;
+  const long d = D ? D : law.d, m = D ? D : law.m, terms = law.K * law.q, Q = padded(law), P = m * Q + d;
   for (long i = 0; i < d; ++i) {
     const double* from = change + i * P;
     double* to = out + i * length;
-    for (long k = 0; k < Q; ++k)
+    for (long k = 0; k < terms; ++k)
       for (long a = 0; a < m; ++a) to[k * m + a] = from[a * Q + k];
     if (!by_start) continue;
-    for (long l = m * Q; l < P; ++l) to[l] = from[l];
+    for (long l = 0; l < d; ++l) to[m * terms + l] = from[m * Q + l];
   }
 }
 
@@ -218,7 +251,7 @@ bool below(double value, double limit) { return value < limit && value > -limit;
 template <long D>
 bool keep(const Law& law, const Target& target, const double* truth, const Lanes* state, long lane, const double* change,
           double* rows) {
-  const long d = D ? D : law.d, m = D ? D : law.m, columns = m * law.K * law.q, P = columns + d;
+  const long d = D ? D : law.d, m = D ? D : law.m, columns = m * law.K * law.q, Q = m * padded(law), P = Q + d;
   for (long i = 0; i < d; ++i) {
     const double distance = state[i][lane] - truth[i];
     if (!below(distance, target.lost)) return false;
@@ -227,8 +260,8 @@ bool keep(const Law& law, const Target& target, const double* truth, const Lanes
   for (long i = 0; i < d; ++i) {
     const double* slopes = change + i * P;
     long gentle = 0;
-    for (long k = 0; k < columns; ++k) gentle += below(slopes[k], target.steep);
-    if (gentle < columns) return false;
+    for (long k = 0; k < Q; ++k) gentle += below(slopes[k], target.steep);
+    if (gentle < Q) return false;
   }
   store<D>(law, false, change, columns + 1, rows);
   return true;
@@ -237,7 +270,7 @@ bool keep(const Law& law, const Target& target, const double* truth, const Lanes
 // One step of RK4 of a block of windows, in place.
 template <long D>
 void step(const Law& law, const Course& course, long number, const long* places, Scratch& s, bool linear) {
-  const long d = D ? D : law.d, windows = course.n * course.W, Q = law.K * law.q;
+  const long d = D ? D : law.d, windows = course.n * course.W, Q = padded(law);
   Lanes h;
   for (long lane = 0; lane < LANES; ++lane) h[lane] = course.steps[number * windows + places[lane]];
   for (long i = 0; i < d; ++i) s.sum[i] = Lanes{};
@@ -277,13 +310,13 @@ void step(const Law& law, const Course& course, long number, const long* places,
 template <long D>
 void follow(const Law& law, const Course& course, const double* starts, const double* weights, const long* places,
             long count, const Target& target, Scratch& s) {
-  const long d = law.d, m = law.m, Q = law.K * law.q, P = m * Q + d, windows = course.n * course.W;
-  const long columns = m * Q + (target.by_start ? d : 0), length = m * Q + 1;
+  const long d = law.d, m = law.m, terms = law.K * law.q, Q = padded(law), P = m * Q + d;
+  const long columns = m * terms + (target.by_start ? d : 0), length = m * terms + 1, windows = course.n * course.W;
   const bool linear = target.derivatives || target.rows;
   bool follows[LANES];  // up to where a window is lost
   for (long lane = 0; lane < LANES; ++lane) {
     const long place = places[lane], run = place / course.W;
-    for (long k = 0; k < Q * m; ++k) s.weights[k][lane] = weights[run * Q * m + k];
+    for (long k = 0; k < terms * m; ++k) s.weights[k][lane] = weights[run * terms * m + k];
     for (long i = 0; i < d; ++i) s.state[i][lane] = starts[place * d + i];
     follows[lane] = lane < count && (!target.rows || target.seen[place]);
     if (!linear) continue;
@@ -330,8 +363,8 @@ struct Memory {
 };
 
 void divide(const Law& law, Memory& memory, Scratch& s) {
-  const long d = law.d, m = law.m, K = law.K, Q = K * law.q, P = m * Q + d;
-  s.weights = memory.take(Q * m), s.mixed = memory.take(K * m);
+  const long d = law.d, m = law.m, K = law.K, Q = padded(law), P = m * Q + d;
+  s.weights = memory.take(K * law.q * m), s.mixed = memory.take(K * m);
   s.monomials = memory.take(K), s.slopes = memory.take(K * d);
   s.point = memory.take(d), s.rate = memory.take(d), s.sum = memory.take(d), s.state = memory.take(d);
   s.factors = memory.take(law.q);
@@ -356,6 +389,7 @@ long rolled(const Law& law, const Course& course, const double* starts, const do
   memory.begin = reinterpret_cast<Lanes*>((address + unit - 1) / unit * unit);
   memory.taken = 0;
   divide(law, memory, s);
+  memset(s.phi, 0, LANES * 4 * padded(law) * sizeof(double));
   const long windows = course.n * course.W;
   for (long first = 0; first < windows; first += LANES) {
     const long count = windows - first < LANES ? windows - first : LANES;
