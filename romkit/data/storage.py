@@ -55,6 +55,11 @@ OF_DEDALUS = (
     "xarray.Dataset({'u': (('t', 'x', 'y'), u)}, {'t': t}), or romkit.data.from_arrays"
 )
 
+OF_GROUPS = (
+    "with h5py.File(path) as file: romkit.data.from_arrays([run['u'][:] for run in file.values()], "
+    "file['run_0/t'][:], context={'Re': [run.attrs['Re'] for run in file.values()]})"
+)
+
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
 
@@ -221,7 +226,7 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
         warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
         return None
     if len(inner) > 1:
-        fix = f"name one: romkit.data.open_dataset(path, group={inner[0]!r})"
+        fix = f"name one: romkit.data.open_dataset(path, group={inner[0]!r}); where each is a run, {OF_GROUPS}"
         if set(inner) >= DEDALUS:
             fix = OF_DEDALUS
         raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)

@@ -121,7 +121,7 @@ def describe(
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
     form = digits_of_dates(described["time"].values)
-    if form is not None:
+    if form:
         how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
         guesses.append(Guess("time", roles.time, f"numbers with the digits of dates; {how}"))
     # who names the states knows what is left out

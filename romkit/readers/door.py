@@ -26,7 +26,7 @@ GROUP = "romkit.readers"
 """Group of entry points."""
 
 OWN = (
-    "openfoam", "vtk", "arrays_by_name", "parquet", "spreadsheets", "zarr", "netcdf", "text",
+    "openfoam", "vtk", "arrays_by_name", "sheets", "netcdf", "text",
 )  # fmt: skip
 """Files of romkit's readers, in the order in which they are asked."""
 

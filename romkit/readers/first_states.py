@@ -4,7 +4,6 @@ import pandas as pd
 import xarray as xr
 
 from romkit.data.layout import Layout
-from romkit.readers.groups import RUN
 from romkit.readers.names import columns_of_runs
 from romkit.readers.tables import NUMBER_OF_PLACE, time_among_columns
 
@@ -32,7 +31,7 @@ def with_time(table: pd.DataFrame) -> pd.DataFrame:
     has_places = table.index.names != [None]
     has_runs = bool(columns_of_runs(map(str, table.columns)))
     if not has_places and not has_runs:
-        table = table.assign(**{RUN: range(len(table))})
+        table = table.assign(run=range(len(table)))
     return table.assign(time=0.0)
 
 

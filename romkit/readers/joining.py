@@ -1,4 +1,4 @@
-"""Datasets of several files or groups as one, on one grid and clock."""
+"""Datasets of several files as one, on one grid and clock."""
 
 import contextlib
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,6 +16,10 @@ from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import RESERVED
 from romkit.data.units import without_origin
 
+Paths = Sequence[Path]
+
+Sources = Sequence[xr.Dataset]
+
 PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
     f"{what}_{when}"
     for what in ("date", "time", "creation")
@@ -29,18 +33,16 @@ PLACES = ("x", "y", "z", "lat", "lon")
 MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes its result"
 
 
-def combined(
-    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
-) -> xr.Dataset:
-    """Return data of files or groups on one grid and clock, joined along a dimension."""
+def combined(paths: Paths, sources: Sources, along: str | None) -> xr.Dataset:
+    """Return data of files on one grid and clock, joined along a dimension."""
     differing = _differing_attributes(sources)
     if differing and along is None:
-        names = ", ".join(differing)
         fix = "name the dimension, along='run' say, along which they become coordinates"
+        names = ", ".join(differing)
         warn(f"attributes differ between files and are left out: {names}; {fix}", DataWarning)
     elif along is not None:
         sources = _with_attributes(sources, differing, along)
-        sources = _on_one_clock(on_one_grid(paths, sources, along), along)
+        sources = _with_one_clock(on_one_grid(paths, sources, along), along)
     try:
         data = _joined(sources, along)
         if along is not None and along not in sources[0].dims:
@@ -54,7 +56,7 @@ def combined(
     return data.assign_coords(coords)
 
 
-def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
+def _joined(sources: Sources, along: str | None) -> xr.Dataset:
     if len(sources) == 1 and (along is None or along in sources[0].dims):
         return sources[0]
     if along is None:
@@ -69,59 +71,50 @@ def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
     )
 
 
-def check_units(paths: Sequence[Path | str], sources: Sequence[xr.Dataset]) -> None:
-    """Raise where a variable has other units than in the first file."""
-    known: dict[Hashable, str] = {}
-    for path, source in zip(paths, sources, strict=True):
-        for name, variable in source.variables.items():
-            # files of a simulation may count from dates of their own
-            unit = without_origin(unit_of(variable))
-            if known.setdefault(name, unit) != unit:
-                raise FileError(
-                    path,
-                    problem=f"has {name} in {unit or 'no unit'}, {paths[0]} in {known[name] or 'none'}",
-                    fix="convert it, or name its unit alike",
-                )
+def common_units(paths: Paths, units: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return units by variable, which are those of all files.
+
+    Raises:
+        FileError: a variable has another unit than in the first file.
+    """
+    common: dict[str, str] = {}
+    for path, own in zip(paths, units, strict=True):
+        for name, unit in own.items():
+            if common.setdefault(name, unit) != unit:
+                words = f"{unit or 'no unit'}, {paths[0]} in {common[name] or 'none'}"
+                fix = "convert it, or name its unit alike"
+                raise FileError(path, problem=f"has {name} in {words}", fix=fix)
+    return common
+
+
+def check_parameter(path: Path, name: str, known: object, value: float) -> None:
+    """Raise where a file has another value of a parameter than its name, None for no value."""
+    try:
+        # attributes are often numbers as text
+        numbers = np.asarray(getattr(known, "values", known), dtype=np.float64)
+        is_alike = known is None or bool(np.isclose(numbers, value).all())
+    except (TypeError, ValueError):
+        is_alike = False
+    if not is_alike:
+        raise FileError(
+            path,
+            problem=f"has a {name} of its own, which is not {value:g} as in its name",
+            fix="give another name in braces",
+        )
 
 
 def with_parameter(
-    paths: Sequence[Path],
-    sources: Sequence[xr.Dataset],
-    name: str,
-    values: Sequence[float],
-    along: str | None,
-) -> list[xr.Dataset]:
-    """Return files with a coordinate of one value in each, which their names hold.
+    path: Path, source: xr.Dataset, name: str, value: float, along: str | None
+) -> xr.Dataset:
+    """Return a file with a coordinate of one value, which its name holds.
 
     Raises:
-        FileError: a file has another value of that name, or it is reserved.
+        FileError: the file has another value of that name, or it is reserved.
     """
-    for path, source, value in zip(paths, sources, values, strict=True):
-        known = source.variables.get(name, source.attrs.get(name))
-        if name in RESERVED or name in source.dims or not _agrees(known, value):
-            raise FileError(
-                path,
-                problem=f"has a {name} of its own, which is not {value:g} as in its name",
-                fix="give another name in braces",
-            )
-    return [
-        labelled(source.drop_vars(name, errors="ignore"), {name: value}, along)
-        for source, value in zip(sources, values, strict=True)
-    ]
-
-
-def _agrees(known: object, value: float) -> bool:
-    """Tell whether a variable or an attribute is a number that the name of a file has, too, or
-    None.
-    """
-    if known is None:
-        return True
-    # attributes are often numbers as text
-    try:
-        numbers = np.asarray(getattr(known, "values", known)).astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return bool(np.isclose(numbers, value).all())
+    is_taken = name in RESERVED or name in source.dims
+    known = name if is_taken else source.variables.get(name, source.attrs.get(name))
+    check_parameter(path, name, known, value)
+    return labelled(source.drop_vars(name, errors="ignore"), {name: value}, along)
 
 
 def labelled(source: xr.Dataset, labels: Mapping[str, Any], along: str | None) -> xr.Dataset:
@@ -137,14 +130,14 @@ def labelled(source: xr.Dataset, labels: Mapping[str, Any], along: str | None) -
 
 
 def _with_attributes(
-    sources: Sequence[xr.Dataset], differing: Mapping[str, Array], along: str
+    sources: Sources, differing: Mapping[str, Array], along: str
 ) -> list[xr.Dataset]:
     """Return files with coordinates in place of the attributes in which they differ."""
     values = [{name: column[k] for name, column in differing.items()} for k in range(len(sources))]
     return [labelled(source, own, along) for source, own in zip(sources, values, strict=True)]
 
 
-def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
+def _differing_attributes(sources: Sources) -> dict[str, Array]:
     """Return values, by file, of the attributes that differ between files, numbers where they are."""
     taken: set[Hashable] = set(RESERVED).union(*(source.variables for source in sources))
     names = dict.fromkeys(name for source in sources for name in source.attrs)
@@ -165,9 +158,7 @@ def _as_column(values: Sequence[Any]) -> Array:
     return np.array(["" if value is None else str(value) for value in values])
 
 
-def on_one_grid(
-    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
-) -> list[xr.Dataset]:
+def on_one_grid(paths: Paths, sources: Sources, along: str | None) -> list[xr.Dataset]:
     """Return files with the coordinates of the first, from which they differ by rounding alone.
 
     Args:
@@ -178,67 +169,63 @@ def on_one_grid(
     Raises:
         FileError: other coordinates of a dimension, or other places of points.
     """
-    moving = {along, *TIMES}
+    first = sources[0]
     grid = {}
-    for name, coord in sources[0].coords.items():
-        is_of_places = name in sources[0].xindexes or (name in PLACES and coord.ndim > 0)
-        if is_of_places and moving.isdisjoint(coord.dims):
+    for name, coord in first.coords.items():
+        is_of_places = name in first.xindexes or (name in PLACES and coord.ndim > 0)
+        if is_of_places and {along, *TIMES}.isdisjoint(coord.dims):
             grid[name] = coord.variable
     aligned = []
     for path, source in zip(paths, sources, strict=True):
         common = {name: coord for name, coord in grid.items() if name in source.coords}
         for name, coord in common.items():
             if not _equal(source[name].values, coord.values):
-                raise FileError(
-                    path,
-                    problem=f"has another {name} than {paths[0]}",
-                    fix="interpolate them to one grid, or join files of one grid",
-                )
+                problem = f"has another {name} than {paths[0]}"
+                fix = "interpolate them to one grid, or join files of one grid"
+                raise FileError(path, problem=problem, fix=fix)
         aligned.append(source.assign_coords(common))
     return aligned
 
 
 def _equal(values: Array, others: Array) -> bool:
     """Tell whether coordinates are the same, numbers up to rounding."""
-    if values.shape != others.shape:
-        return False
-    if values.dtype.kind not in "fiu":
+    if values.shape != others.shape or values.dtype.kind not in "fiu":
         return np.array_equal(values, others)
     # files in single precision round their grid; near zero, relative to the largest
-    largest = np.abs(others).max(initial=0)
-    return np.allclose(values, others, rtol=1e-6, atol=1e-9 * largest)
+    return np.allclose(values, others, rtol=1e-6, atol=1e-9 * np.abs(others).max(initial=0))
 
 
-def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]:
+def _with_one_clock(sources: Sources, along: str) -> Sources:
     """Return files whose times are counted from the start where they differ."""
-    time = _name_of_time(sources, along)
-    if time is None:
-        return list(sources)
-    times = [source[time].values.astype(np.float64) for source in sources]
-    for run in times:
-        check_clock(time, run)
-    shared, notes = shared_clock(times)
+    time = next((name for name in TIMES if name != along and name in sources[0].xindexes), None)
+    is_clock = time is not None and all(
+        time in source.xindexes and source[time].dtype.kind in "fiu" and source[time].size
+        for source in sources
+    )
+    if time is None or not is_clock:
+        return sources
+    sources, notes = on_one_clock(sources, time)
     for note in notes:
         warn(note, DataWarning)
+    return sources
+
+
+def on_one_clock(sources: Sources, time: str) -> tuple[list[xr.Dataset], list[str]]:
+    """Return runs, each along increasing numbers, with times that they share, and sentences for
+    warnings.
+
+    Raises:
+        InputError: times that are missing, repeated or not in order.
+    """
+    clocks = [source[time].values.astype(np.float64) for source in sources]
+    for clock in clocks:
+        check_clock(time, clock)
+    shared, notes = shared_clock(clocks)
     units = list(dict.fromkeys(unit_of(source[time]) for source in sources))
     # no date is the zero of all clocks
     unit = without_origin(units[0]) if notes or len(units) > 1 else units[0]
     common = {"units": unit} if unit else {}
     moved = []
-    for source, run in zip(sources, shared, strict=True):
-        about = source[time].attrs | common
-        moved.append(source.assign_coords({time: (time, run, about)}))
-    return moved
-
-
-def _name_of_time(sources: Sequence[xr.Dataset], along: str) -> str | None:
-    """Return the time of all files, None where it is joined along, or is no number in one of them."""
-    for time in TIMES:
-        if time != along and time in sources[0].xindexes:
-            return time if all(_has_numbers(source, time) for source in sources) else None
-    return None
-
-
-def _has_numbers(source: xr.Dataset, time: str) -> bool:
-    """Tell whether a file has times, which are numbers."""
-    return time in source.xindexes and source[time].dtype.kind in "fiu" and source[time].size > 0
+    for source, clock in zip(sources, shared, strict=True):
+        moved.append(source.assign_coords({time: (time, clock, source[time].attrs | common)}))
+    return moved, notes

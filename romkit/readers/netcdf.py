@@ -1,4 +1,4 @@
-"""netCDF and other HDF5 files, as chunks of dask; a group for each run, and axes without names."""
+"""netCDF and other HDF5 files, and stores of zarr, as chunks of dask, also of axes without names."""
 
 from pathlib import Path
 from typing import Any
@@ -12,47 +12,45 @@ from romkit.data.untrusted import (
     ENGINES,
     check_declared,
     check_seal_of_file,
+    check_store,
     checked_groups,
     engine_of,
+    is_store,
 )
 from romkit.readers.axes import with_named_axes
-from romkit.readers.groups import joined_groups
 from romkit.readers.joining import MORE_WAYS
 
 ENDINGS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf")
 
 
 def can_read(path: Path) -> bool:
-    """Tell whether a file is netCDF or HDF5, by its first bytes, or by the ending of its name."""
-    if path.suffix.lower() in ENDINGS:
-        return True
-    if not path.is_file() or path.suffix.lower() == ".mat":
-        return False
+    """Tell whether a path is a store, or a file that its first bytes or the ending of its name show."""
+    if not path.is_file() or path.suffix.lower() in (*ENDINGS, ".mat"):
+        return path.suffix.lower() in ENDINGS or is_store(path)
     with path.open("rb") as stream:
         return stream.read(4) in ENGINES
 
 
 def read(path: Path) -> xr.Dataset:
-    """Read a file as chunks of dask; files whose groups are runs, along a dimension of these.
+    """Read a file or a store as chunks of dask.
 
     Raises:
-        FileError: no such file, one that is damaged, or takes numbers from others; or arrays whose
-            axes nobody names.
+        FileError: no such file, one that is damaged, takes numbers from others or would run code;
+            or arrays whose axes nobody names.
     """
-    with existing(path).open("rb") as stream:
-        engine = engine_of(path, stream.read(4))
-    check_seal_of_file(path)
-    settings: dict[str, Any] = {"engine": engine}
+    settings: dict[str, Any] = {"engine": "zarr"}
+    if is_store(path):
+        check_store(path)
+    else:
+        with existing(path).open("rb") as stream:
+            settings = {"engine": engine_of(path, stream.read(4))}
+        check_seal_of_file(path)
     try:
-        if engine == "h5netcdf":
-            groups = checked_groups(path, path)
-            settings |= WITHOUT_NAMES
-            runs = joined_groups(path, groups, settings)
-            if runs is not None:
-                return runs
-            settings["group"] = group_of(path, groups, None)
+        if settings["engine"] == "h5netcdf":
+            settings |= WITHOUT_NAMES | {"group": group_of(path, checked_groups(path, path), None)}
         data = xr.open_dataset(path, decode_times=False, chunks="auto", **settings)
-        check_declared(path, data.nbytes, path.stat().st_size)
+        if path.is_file():
+            check_declared(path, data.nbytes, path.stat().st_size)
     except FileError:
         raise
     except Exception as error:  # readers raise nearly anything on files of others

@@ -1,19 +1,18 @@
 """Probes of OpenFOAM: a folder for each start of a case, and in it a text file for each field."""
 
+import contextlib
+import itertools
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
-from romkit.core.types import Array
 
-BEGINNING = "# Probe"
-"""First characters of the file of a field."""
+BEGINNING = b"# Probe"
+"""First bytes of the file of a field."""
 
 RESULTS = "postProcessing"
 """Folder of a case in which function objects write."""
@@ -28,9 +27,7 @@ DIRECTIONS[9] = [a + b for a in "xyz" for b in "xyz"]
 
 def can_read(path: Path) -> bool:
     """Tell whether a path is a case with probes, their folder, that of one start, or one field."""
-    if path.is_file():
-        return _is_field(path)
-    return path.is_dir() and bool(_folders(path))
+    return _is_field(path) if path.is_file() else bool(_fields(path))
 
 
 def read(path: Path) -> xr.Dataset:
@@ -48,129 +45,98 @@ def read(path: Path) -> xr.Dataset:
         FileError: several sets of probes, other probes after a restart, or a file that was cut off.
     """
     if path.is_file():
-        return _of_starts(path, [[existing(path)]])
-    folders = _folders(path)
-    if len(folders) > 1:
-        names = ", ".join(folder.name for folder in folders)
-        raise FileError(
-            path, problem=f"has several sets of probes, {names}", fix=f"give one: {folders[0]}"
-        )
-    return _of_starts(path, _starts(folders[0]))
-
-
-def _is_field(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(BEGINNING)) == BEGINNING.encode()
-
-
-def _folders(path: Path) -> list[Path]:
-    """Folders of sets of probes in a case, the folder itself if it is one."""
-    if _starts(path) or _fields(path):
-        return [path]
-    within = path
-    if (path / RESULTS).is_dir():
-        within = path / RESULTS
-    elif path.name != RESULTS:
-        return []
-    return [folder for folder in sorted(within.iterdir()) if _starts(folder)]
-
-
-def _starts(folder: Path) -> list[list[Path]]:
-    """Return files of the fields of each start, in the order of their times."""
-    if not folder.is_dir():
-        return []
-    own = _fields(folder)
-    if own:
-        return [own]
-    starts = []
-    for below in folder.iterdir():
-        time = _number(below.name)
-        if time is None or not below.is_dir():
-            continue
-        files = _fields(below)
-        if files:
-            starts.append((time, files))
-    return [files for _, files in sorted(starts)]
-
-
-def _fields(folder: Path) -> list[Path]:
-    """Return files of fields in the folder of a start; compare each with its folder's name, a time."""
-    if _number(folder.name) is None:
-        return []
-    return [file for file in sorted(folder.iterdir()) if file.is_file() and _is_field(file)]
-
-
-def _number(text: str) -> float | None:
+        return _field(existing(path))
+    files = _fields(path)
+    sets = sorted({file.parent.parent for file in files})
+    if len(sets) > 1:
+        names = ", ".join(folder.name for folder in sets)
+        problem = f"has several sets of probes, {names}"
+        raise FileError(path, problem=problem, fix=f"give one: {sets[0]}")
+    starts = itertools.groupby(files, key=lambda file: file.parent)
     try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _of_starts(path: Path, starts: Sequence[Sequence[Path]]) -> xr.Dataset:
-    """Return fields of all starts of a case, one behind the other."""
-    parts = []
-    for files in starts:
-        fields = [_field(file) for file in files]
-        try:
-            parts.append(xr.merge(fields, join="exact", compat="equals"))
-        except ValueError as error:
-            raise FileError(
-                files[0].parent,
-                problem=f"has fields at other times or places ({reason(error)})",
-                fix="give the file of one field",
-            ) from error
-    data = parts[0]
-    for later in parts[1:]:
-        data = _continued(path, data, later)
+        parts = [xr.merge(map(_field, group), join="exact", compat="equals") for _, group in starts]
+        data = parts[0]
+        for later in parts[1:]:
+            data = _continued(data, later)
+    except ValueError as error:
+        problem = f"has fields at other times, probes or places ({reason(error)})"
+        fix = "give the folder of one start, or the file of one field"
+        raise FileError(path, problem=problem, fix=fix) from error
     if len(parts) > 1:
         warn(f"{path} was restarted: the later start counts", DataWarning)
     return data
 
 
-def _continued(path: Path, data: xr.Dataset, later: xr.Dataset) -> xr.Dataset:
-    """Return a case and its restart, of which the latter has the times that both have."""
-    is_alike = set(data.data_vars) == set(later.data_vars)
-    for name in ("x", "y", "z"):
-        is_alike = is_alike and np.array_equal(data[name].values, later[name].values)
-    if not is_alike:
-        raise FileError(
-            path,
-            problem="has other probes or fields after a restart",
-            fix="give the folder of one start",
-        )
-    before = data.isel(time=data["time"].values < later["time"].values[0])
-    return xr.concat([before, later], "time")
+def _continued(data: xr.Dataset, later: xr.Dataset) -> xr.Dataset:
+    """Return a case and its restart, of which the latter has the times that both have.
+
+    Raises:
+        ValueError: they have other probes or fields.
+    """
+    if set(data) != set(later):
+        raise ValueError("other fields after a restart")
+    before = data.sel(time=data["time"] < later["time"][0])
+    return xr.concat([before, later], "time", compat="equals", coords="minimal", join="exact")
 
 
-def _field(file: Path) -> xr.Dataset:
-    """One field at all probes.
+def _is_field(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(len(BEGINNING)) == BEGINNING
+
+
+def _fields(path: Path) -> list[Path]:
+    """Return files of fields in a case, or in the folder of its probes or of one start, by starts in
+    the order of their times.
+    """
+    for pattern in ("*", "*/*", "*/*/*" if path.name == RESULTS else f"{RESULTS}/*/*/*"):
+        files = []
+        for file in path.glob(pattern):
+            # the folder of a start is called by its time
+            with contextlib.suppress(ValueError):
+                files.append((float(file.parent.name), file))
+        fields = [file for _, file in sorted(files) if file.is_file() and _is_field(file)]
+        if fields:
+            return fields
+    return []
+
+
+def _field(file: Path, *, outside: float = 1e299) -> xr.Dataset:
+    """One field at all probes, NaN at those that are outside of the mesh.
+
+    `outside`: size of the numbers from which on OpenFOAM says that a probe is outside of the
+    mesh.
 
     Raises:
         FileError: rows have not a number, or vector, of each probe.
     """
-    places, times, rows = _rows(file)
-    points = _numbers(file, places).reshape(len(places), -1)
-    values = _numbers(file, rows)
-    clock = _numbers(file, times)
-    number = len(places)
-    if not number or not rows or values.shape[1] % number or points.shape[1] != 3:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    places = [place[1].split() for place in map(PLACE.match, lines) if place]
+    rows = [line for line in lines if line.strip() and not line.startswith("#")]
+    # vectors are in parentheses, and all have as many entries
+    words = [row.translate(str.maketrans("()", "  ")).split() for row in rows]
+    try:
+        x, y, z = np.array(places, dtype=np.float64).T
+        numbers = np.array(words, dtype=np.float64)
+        values = numbers[:, 1:].reshape(len(rows), len(places), -1)  # (T, probes, entries)
+    except (ValueError, IndexError) as error:
         raise FileError(
             file,
-            problem=f"has rows that are not of {number} probes",
+            problem=f"has rows that are not of {len(places)} probes ({reason(error)})",
             fix="check that it was written to its end",
-        )
-    values = values.reshape(len(rows), number, -1)  # (T, probes, entries)
-    values = _without_outside(values)
-    coords = {"time": ("time", clock, {"units": "s"})}
-    for name, column in zip("xyz", points.T, strict=True):
+        ) from error
+    is_outside = np.abs(values) > outside
+    if is_outside.any():
+        number = int(is_outside.any((0, 2)).sum())
+        warn(f"{number} probes are outside of the mesh", DataWarning)
+    values = np.where(is_outside, np.nan, values)
+    coords = {"time": ("time", numbers[:, 0], {"units": "s"})}
+    for name, column in (("x", x), ("y", y), ("z", z)):
         coords[name] = ("probe", column, {"units": "m"})
-    size = values.shape[-1]
+    dims, size = ("time", "probe"), values.shape[-1]
     if size == 1:
-        return xr.Dataset({file.name: (("time", "probe"), values[..., 0])}, coords)
+        return xr.Dataset({file.name: (dims, values[..., 0])}, coords)
     direction, labels = direction_of(size)
-    fields = {file.name: (("time", "probe", direction), values)}
-    return xr.Dataset(fields, {**coords, direction: labels})
+    return xr.Dataset({file.name: ((*dims, direction), values)}, coords | {direction: labels})
 
 
 def direction_of(size: int) -> tuple[str, list[str]]:
@@ -178,45 +144,3 @@ def direction_of(size: int) -> tuple[str, list[str]]:
     # a case may have vectors and tensors
     name = "direction" if size == 3 else f"direction_{size}"
     return name, DIRECTIONS.get(size, [str(k) for k in range(size)])
-
-
-def _rows(file: Path) -> tuple[list[list[str]], list[str], list[list[str]]]:
-    """Return places of the probes, times, and the numbers of each time, as text."""
-    places, times, rows = [], [], []
-    with file.open(encoding="utf-8") as stream:
-        for line in stream:
-            place = PLACE.match(line)
-            if place is not None:
-                places.append(place[1].split())
-            if line.startswith("#"):
-                continue
-            # vectors are in parentheses, and all have as many entries
-            words = line.replace("(", " ").replace(")", " ").split()
-            if words:
-                times.append(words[0])
-                rows.append(words[1:])
-    return places, times, rows
-
-
-def _numbers(file: Path, rows: Sequence[Any]) -> Array:
-    try:
-        return np.array(rows, dtype=np.float64)
-    except ValueError as error:
-        raise FileError(
-            file,
-            problem=f"cannot be read as probes ({reason(error)})",
-            fix="check that it was written to its end",
-        ) from error
-
-
-def _without_outside(values: Array, *, outside: float = 1e299) -> Array:
-    """Return values (T, probes, entries), NaN where a probe is outside of the mesh.
-
-    `outside`: size of the numbers from which on OpenFOAM says that a probe is outside of the
-    mesh.
-    """
-    is_outside = np.abs(values) > outside
-    if is_outside.any():
-        number = int(is_outside.any((0, 2)).sum())
-        warn(f"{number} probes are outside of the mesh", DataWarning)
-    return np.where(is_outside, np.nan, values)

@@ -1,19 +1,40 @@
-"""Runs in several files: as a table if they are tables, else as one dataset in chunks of dask."""
+"""Runs in several files: as a table if they are tables, else as one dataset in chunks of dask.
+
+A file may hold one snapshot of a run, whose time its name has: "Re_{Re}/u_{time}.csv".
+"""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
+from romkit.core.display import listed
+from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
-from romkit.data.names import TRAJECTORIES
+from romkit.data.names import TIMES, TRAJECTORIES, split_unit, unit_of
+from romkit.data.units import is_unit, without_origin
 from romkit.readers.door import read_all
-from romkit.readers.joined_tables import joined_tables
-from romkit.readers.joining import check_units, combined, on_one_grid, with_parameter
-from romkit.readers.snapshot_files import datasets_of_runs, time_in_braces, without_time
+from romkit.readers.joining import (
+    Paths,
+    Sources,
+    check_parameter,
+    combined,
+    common_units,
+    on_one_grid,
+    with_parameter,
+)
+from romkit.readers.names import columns_of_runs
+from romkit.readers.tables import NUMBER_OF_PLACE
+
+Parameters = Mapping[str, Sequence[float]]
+"""Numbers in the names of files, one for each file, by the names in braces."""
+
+Tables = Sequence[pd.DataFrame]
 
 
 def read_runs(
@@ -38,10 +59,7 @@ def read_runs(
 
 
 def opened(
-    paths: Sequence[Path],
-    along: str | None,
-    parameters: Mapping[str, Sequence[float]],
-    are_runs: bool = False,
+    paths: Paths, along: str | None, parameters: Parameters, are_runs: bool = False
 ) -> xr.Dataset | pd.DataFrame:
     """Read files as they are, joined along a dimension; coordinates are in memory.
 
@@ -58,7 +76,7 @@ def opened(
     """
     sources = read_all(paths)
     if isinstance(sources[0], pd.DataFrame):
-        return joined_tables(paths, sources, parameters)
+        return _joined_tables(paths, sources, parameters)
     if along is None and (parameters or (are_runs and len(paths) > 1)):
         along = next((name for name in TRAJECTORIES if name in sources[0].dims), TRAJECTORIES[0])
     with contextlib.ExitStack() as stack:
@@ -70,20 +88,214 @@ def opened(
         return data
 
 
+def without_time(parameters: Iterable[str]) -> list[str]:
+    """Return the names in braces that are parameters of runs."""
+    return [name for name in parameters if name not in TIMES]
+
+
 def _joined(
-    paths: Sequence[Path],
-    sources: Sequence[xr.Dataset],
-    along: str | None,
-    parameters: Mapping[str, Sequence[float]],
+    paths: Paths, sources: Sources, along: str | None, parameters: Parameters
 ) -> xr.Dataset:
-    check_units(paths, sources)
+    units = []
+    for source in sources:
+        # files of a simulation may count from dates of their own
+        own = {
+            str(key): without_origin(unit_of(values)) for key, values in source.variables.items()
+        }
+        units.append(own)
+    common_units(paths, units)
     contexts = without_time(parameters)
     for name in contexts:
-        sources = with_parameter(paths, sources, name, parameters[name], along)
-    if time_in_braces(parameters):
-        aligned = on_one_grid(paths, sources, along)
-        paths, sources = datasets_of_runs(paths, aligned, parameters)
+        values = zip(paths, sources, parameters[name], strict=True)
+        sources = [with_parameter(path, data, name, value, along) for path, data, value in values]
+    if len(contexts) < len(parameters):
+        paths, sources = _runs_of_snapshots(paths, on_one_grid(paths, sources, along), parameters)
     data = combined(paths, sources, along)
     for name in contexts:
         data[name].attrs[ROLE] = "context"
     return data
+
+
+def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.DataFrame:
+    """Join tables of several runs; without numbers of runs of their own, each is a run.
+
+    Args:
+        paths: their files.
+        tables: of these.
+        parameters: columns of one value in each file, by name; where one is a time, files are
+            snapshots of runs.
+
+    Raises:
+        FileError: one that has a parameter with other values, or units that differ.
+    """
+    units = []
+    for table in tables:
+        named = dict(map(split_unit, map(str, table.columns)))
+        units.append({bare: unit for bare, unit in named.items() if is_unit(unit)})
+    common_units(paths, units)
+    of_columns = common_units(paths, [table.attrs.get("units", {}) for table in tables])
+    for name, values in parameters.items():
+        labelled = []
+        for path, table, value in zip(paths, tables, values, strict=True):
+            check_parameter(path, name, table.get(name), value)
+            labelled.append(table.assign(**{name: value}))
+        tables = labelled
+    if len(without_time(parameters)) < len(parameters):
+        tables = _numbered_snapshots(paths, tables, parameters)
+    elif len(tables) > 1:
+        tables = _numbered_runs(paths, tables)
+    joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    joined.attrs = {"units": of_columns}
+    return joined
+
+
+def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
+    """Return tables with a column of runs, each of which is in one table, or goes on in another.
+
+    Raises:
+        FileError: tables that cannot be joined.
+    """
+    run, time = _columns_of_runs(paths, tables)
+    if not run:
+        return [table.assign(run=k) for k, table in enumerate(tables)]
+    if _are_apart(tables, run, time):
+        return tables
+    # each file counts its runs anew: run 0 of one is not run 0 of another
+    renumbered, count = [], 0
+    for table in tables:
+        codes, values = pd.factorize(table[run])
+        renumbered.append(table.assign(**{run: np.where(codes < 0, np.nan, codes + count)}))
+        count += len(values)
+    warn(f"{run}s have the same numbers in several files; they are counted anew", DataWarning)
+    return renumbered
+
+
+def _columns_of_runs(paths: Paths, tables: Tables) -> tuple[str, str]:
+    """Return the columns of all tables that tell runs apart, and that of time; "" for none.
+
+    Raises:
+        FileError: a table that does not name its runs as the first one does, or has no times.
+    """
+    names = [columns_of_runs(map(str, table))[:1] for table in tables]
+    columns: set[object] = set().union(*tables)
+    time = next((name for name in TIMES if name in columns), "")
+    for path, table, name in zip(paths, tables, names, strict=True):
+        if name != names[0]:
+            problem = f"has runs called {listed(name) or 'nothing'}, {paths[0]} others or none"
+            fix = "name the column of runs alike in all files, or drop it"
+            raise FileError(path, problem=problem, fix=fix)
+        if time and time not in table:
+            fix = "parameters of the runs: samples.merge(parameters, on='run') has both"
+            raise FileError(path, problem=f"has no {time}, as other files have", fix=fix)
+    return "".join(names[0]), time
+
+
+def _are_apart(tables: Tables, run: str, time: str) -> bool:
+    """Tell whether each run is in one table, or goes on in another behind its end."""
+    spans = []
+    for table in tables:
+        times = pd.to_numeric(table.get(time, np.nan * table[run]), errors="coerce")
+        spans.append(times.groupby(table[run]).agg(["min", "max"]))
+    of_runs = pd.concat(spans).sort_values("min")
+    repeated = of_runs[of_runs.index.duplicated(keep=False)]
+    ends = repeated.groupby(level=0)["max"].shift()
+    # NaN, as of dates in text, is behind nothing
+    goes_on = (ends < repeated["min"]) | ~repeated.index.duplicated()
+    return bool(goes_on.all() and repeated.notna().all(axis=None))
+
+
+def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
+    """Return places of the files of each run, in the order of their times.
+
+    Raises:
+        FileError: two files are one time of one run.
+    """
+    (time,) = parameters.keys() & {*TIMES}
+    runs: dict[tuple[float, ...], dict[float, int]] = {}
+    for place, path in enumerate(paths):
+        context = tuple(parameters[name][place] for name in without_time(parameters))
+        snapshots, moment = runs.setdefault(context, {}), parameters[time][place]
+        if snapshots.setdefault(moment, place) != place:
+            raise FileError(
+                path,
+                problem=f"is at {time}={moment:g}, as {paths[snapshots[moment]]} is",
+                fix="put what tells their runs apart into braces",
+            )
+    return [[snapshots[moment] for moment in sorted(snapshots)] for snapshots in runs.values()]
+
+
+def _numbered_snapshots(paths: Paths, tables: Tables, parameters: Parameters) -> Tables:
+    """Return snapshots with the numbers of their runs; rows are places, those that columns say, or
+    else numbered.
+
+    Args:
+        paths: the files.
+        tables: of the files, with the parameters as columns.
+        parameters: as in the names of the files.
+
+    Raises:
+        FileError: snapshots of rows without places, whose numbers differ.
+    """
+    sizes = [len(table) for table in tables]
+    are_numbered = max(sizes) > 1 and not _say_places(tables, parameters)
+    if are_numbered and len({*sizes}) > 1:
+        other = next(k for k, size in enumerate(sizes) if size != sizes[0])
+        raise FileError(
+            paths[other],
+            problem=f"has {sizes[other]} rows, {paths[0]} has {sizes[0]}, and no columns that say "
+            "where they are",
+            fix="give snapshots at the same places, or their coordinates as columns",
+        )
+    labelled: list[pd.DataFrame] = []
+    for run, files in enumerate(_files_of_runs(paths, parameters)):
+        for place in files:
+            numbers = {NUMBER_OF_PLACE: np.arange(sizes[place])} if are_numbered else {}
+            labelled.append(tables[place].assign(run=run, **numbers))
+    return labelled
+
+
+def _say_places(tables: Tables, parameters: Iterable[str]) -> bool:
+    """Tell whether columns that are the same in all snapshots tell their rows apart."""
+    first = tables[0].drop(columns=list(parameters))
+    shared = []
+    for name, values in first.items():
+        if all(name in table and np.array_equal(table[name], values) for table in tables):
+            shared.append(name)
+    return bool(shared) and not first.duplicated(shared).any()
+
+
+def _runs_of_snapshots(
+    paths: Paths, sources: Sources, parameters: Parameters
+) -> tuple[Paths, Sources]:
+    """Return the first file of each run, and its snapshots along the time.
+
+    Args:
+        paths: the files.
+        sources: their data on one grid.
+        parameters: as in the names of the files.
+
+    Raises:
+        FileError: a file that has several times, or other fields than the first.
+    """
+    (time,) = parameters.keys() & {*TIMES}
+    first = {name: field.shape for name, field in sources[0].data_vars.items()}
+    snapshots = []
+    for path, source, moment in zip(paths, sources, parameters[time], strict=True):
+        problem, fix = "", "give snapshots of the same fields on one grid"
+        if source.sizes.get(time, 1) > 1:
+            problem = f"has {source.sizes[time]} values of {time}, and one in its name"
+            fix = f"put * in place of {{{time}}}, or give another name in braces"
+        elif {name: field.shape for name, field in source.data_vars.items()} != first:
+            problem = f"has other fields than {paths[0]}, or of other sizes"
+        if problem:
+            raise FileError(path, problem=problem, fix=fix)
+        snapshot = source.isel({time: 0}, missing_dims="ignore").drop_vars(time, errors="ignore")
+        snapshots.append(snapshot.expand_dims({time: [moment]}))
+    rules: dict[str, Any] = {
+        "coords": "minimal",
+        "compat": "equals",
+        "combine_attrs": "drop_conflicts",
+    }
+    runs = _files_of_runs(paths, parameters)
+    joined = [xr.concat([snapshots[place] for place in files], time, **rules) for files in runs]
+    return [paths[files[0]] for files in runs], joined

@@ -1,9 +1,10 @@
 """Fields on meshes in files of VTK, by meshio: a snapshot each, or a collection with its times."""
 
 import html
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,24 +27,24 @@ COLLECTION = ".pvd"
 
 ENDINGS = (".vtk", ".vtu", COLLECTION)
 
-AXES = ("x", "y", "z")
-
 ENTRY = re.compile(r"<DataSet\b[^>]*>")
 """A snapshot in a collection."""
 
 ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']([^\"']*)[\"']")
 
-CELLS = {1: "line", 2: "quad", 3: "hexahedron"}
-"""Kinds of the cells of a grid, by its number of axes."""
+QUAD = ((0, 0), (0, 1), (1, 1), (1, 0))
 
-CORNERS = {
-    1: ((0,), (1,)),
-    2: ((0, 0), (0, 1), (1, 1), (1, 0)),
-    3: (
-        (0, 0, 0), (0, 0, 1), (0, 1, 1), (0, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0),
-    ),
-}  # fmt: skip
-"""Corners of a cell, in the order of VTK, as steps along the axes of the grid."""
+CELLS = {
+    1: ("line", ((0,), (1,))),
+    2: ("quad", QUAD),
+    3: ("hexahedron", tuple((k, *corner) for k in (0, 1) for corner in QUAD)),
+}
+"""Kinds of the cells of a grid, by its number of axes, and their corners in the order of VTK, as steps
+along these axes.
+"""
+
+Cells = list[tuple[str, Array]]
+"""Kind of the cells of each block of a mesh, and the points of each of them."""
 
 
 def can_read(path: Path) -> bool:
@@ -67,7 +68,10 @@ def read(path: Path) -> xr.Dataset:
         return _of_collection(path)
     mesh = _mesh(path)
     if mesh.point_data:
-        _say_left_out(mesh.cell_data.keys() - mesh.point_data.keys())
+        in_cells = listed(sorted(mesh.cell_data.keys() - mesh.point_data.keys()))
+        if in_cells:  # alike for all files, so that it is said once
+            fix = "write them at points, or alone"
+            warn(f"fields in cells are left out: {in_cells}; {fix}", DataWarning)
         return _along("point", mesh.point_data, mesh.points)
     if not mesh.cell_data:
         raise FileError(path, problem="has a mesh without fields", fix="write its fields, too")
@@ -116,14 +120,18 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
             fix="choose a run, data.isel(trajectory=0), and its fields, romkit.data.fields(run)",
         )
     target = expanded(path)
-    fields, points, cells = _on_mesh(data, time, mesh)
     meshio = _library(target)
+    fields, points, cells = _on_mesh(data, time, mesh)
+    ends = np.cumsum([len(block) for _, block in cells])
     folder = target.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for k, moment in enumerate(data[time].values):
-        snapshot = {name: values[k] for name, values in fields.items()}
-        at_points, in_cells = _by_place(snapshot, len(points), cells)
+        at_points = {name: v[k] for name, v in fields.items() if v.shape[1] == len(points)}
+        # meshio takes fields in cells block by block
+        in_cells = {
+            name: np.split(v[k], ends[:-1]) for name, v in fields.items() if name not in at_points
+        }
         file = folder / f"{target.stem}_{k:06d}.vtu"
         meshio.Mesh(points, cells, point_data=at_points, cell_data=in_cells).write(file)
         place = html.escape(f"{folder.name}/{file.name}")
@@ -138,48 +146,35 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
     return target
 
 
-def _by_place(
-    snapshot: Mapping[str, Array], number: int, cells: list[tuple[str, Array]]
-) -> tuple[dict[str, Array], dict[str, list[Array]]]:
-    """Tell fields at so many points from those in cells, which meshio takes block by block."""
-    ends = np.cumsum([len(block) for _, block in cells])
-    at_points: dict[str, Array] = {}
-    in_cells: dict[str, list[Array]] = {}
-    for name, values in snapshot.items():
-        if len(values) == number:
-            at_points[name] = values
-        else:
-            in_cells[name] = np.split(values, ends[:-1])
-    return at_points, in_cells
-
-
 def _on_mesh(
     data: xr.Dataset, time: str, mesh: str | os.PathLike[str] | None
-) -> tuple[dict[str, Array], Array, list[tuple[str, Array]]]:
+) -> tuple[dict[str, Array], Array, Cells]:
     """Find the fields (T, places, ...) of data, points (P, 3) and blocks of cells.
 
     Raises:
         InputError: no field is on the mesh, or on a grid.
     """
     numbers = _numeric(data, time)
-    if mesh is not None:
-        known = _mesh(Path(mesh))
-        points = known.points
-        cells = [(block.type, block.data) for block in known.cells]
-        number_of_cells = sum(len(block) for _, block in cells)
-        fields = _of_sizes(numbers, (len(points), number_of_cells))
-        wanted = f"fields at {len(points)} points or in {number_of_cells} cells"
-    else:
-        axes = _axes(numbers, data)
+    if mesh is None:
+        axes = _axes(data, numbers)
         points, cells = _grid([data[axis].values for axis in axes])
-        fields = _along_axes(numbers, axes, len(points))
+        places = {len(points)}
         wanted = "fields on a grid of at most three axes with coordinates"
+    else:
+        known, axes = _mesh(Path(mesh)), []
+        points, cells = known.points, [(block.type, block.data) for block in known.cells]
+        places = {len(points), sum(map(len, known.cells))}
+        wanted = f"fields at one of {listed(sorted(places))} points or cells"
+    fields, end = {}, 1 + max(len(axes), 1)
+    for name, values in numbers.items():
+        size = math.prod(values.shape[1:end])
+        if size in places and axes in ([], list(values.dims[1:end])):
+            fields[name] = values.values.reshape(len(values), size, *values.shape[end:])
     if not fields:
-        shapes = [f"{name} {values.shape}" for name, values in numbers.items()]
         raise InputError(
             "data",
             expected=wanted,
-            got=", ".join(shapes) or "none",
+            got=listed([*map(str, data.sizes.items())]),
             fix="give the mesh, mesh='run/flow_0.vtu', or coordinates, data.assign_coords(x=...)",
         )
     left_out = numbers.keys() - fields.keys()
@@ -190,51 +185,23 @@ def _on_mesh(
 
 def _numeric(data: xr.Dataset, time: str) -> dict[str, xr.DataArray]:
     """Return variables (time, ...) of numbers, at more than one place."""
-    found = {}
+    numbers = {}
     for name, values in data.data_vars.items():
-        is_field = time in values.dims and values.ndim > 1
-        if is_field and values.dtype.kind in "fiu":
-            found[str(name)] = values.transpose(time, ...)
-    return found
+        if time in values.dims and values.ndim > 1 and values.dtype.kind in "fiu":
+            numbers[str(name)] = values.transpose(time, ...)
+    return numbers
 
 
-def _of_sizes(numbers: Mapping[str, xr.DataArray], sizes: tuple[int, int]) -> dict[str, Array]:
-    """Return the fields that have as many places as a mesh has points, or cells."""
-    found = {}
-    for name, values in numbers.items():
-        if values.shape[1] in sizes:
-            found[name] = values.values
-    return found
-
-
-def _axes(numbers: Mapping[str, xr.DataArray], data: xr.Dataset) -> list[str]:
+def _axes(data: xr.Dataset, numbers: Mapping[str, xr.DataArray]) -> list[str]:
     """Return names of the axes of the first field; none where one has no coordinate, or of more
     than the three that cells have.
     """
-    if not numbers:
-        return []
-    first = next(iter(numbers.values()))
+    first = next(iter(numbers.values()), xr.DataArray())
     axes = [str(dim) for dim in first.dims[1:] if dim != "direction"]
-    has_coordinates = all(axis in data.indexes for axis in axes)
-    return axes if has_coordinates and len(axes) in CELLS else []
+    return axes if len(axes) in CELLS and data.indexes.keys() >= {*axes} else []
 
 
-def _along_axes(
-    numbers: Mapping[str, xr.DataArray], axes: list[str], size: int
-) -> dict[str, Array]:
-    """Return the fields (T, points, ...) on a grid of so many points."""
-    if not axes:
-        return {}
-    end = 1 + len(axes)
-    found = {}
-    for name, values in numbers.items():
-        own_axes = [str(dim) for dim in values.dims[1:end]]
-        if own_axes == axes:
-            found[name] = values.values.reshape(len(values), size, *values.shape[end:])
-    return found
-
-
-def _grid(axes: list[Array]) -> tuple[Array, list[tuple[str, Array]]]:
+def _grid(axes: list[Array]) -> tuple[Array, Cells]:
     """Make points (P, 3), the last axis along x, and the cells of a grid."""
     if not axes:
         return np.empty((0, 3)), []
@@ -243,13 +210,12 @@ def _grid(axes: list[Array]) -> tuple[Array, list[tuple[str, Array]]]:
     for column, place in enumerate(reversed(places)):
         points[:, column] = place.ravel()
     numbers = np.arange(len(points)).reshape(places[0].shape)
+    kind, steps_of_corners = CELLS[len(axes)]
     corners = []
-    for steps in CORNERS[len(axes)]:
-        slices = [
-            slice(step, size - 1 + step) for step, size in zip(steps, numbers.shape, strict=True)
-        ]
-        corners.append(numbers[tuple(slices)].ravel())
-    return points, [(CELLS[len(axes)], np.stack(corners, -1))]
+    for steps in steps_of_corners:
+        shifted = numbers[tuple(slice(step, None) for step in steps)]
+        corners.append(shifted[tuple(slice(size - 1) for size in numbers.shape)].ravel())
+    return points, [(kind, np.stack(corners, -1))]
 
 
 def _of_collection(path: Path) -> xr.Dataset:
@@ -262,29 +228,23 @@ def _of_collection(path: Path) -> xr.Dataset:
     snapshots = []
     for entry in ENTRY.findall(text):
         about = dict(ATTRIBUTE.findall(entry))
-        try:
-            moment = float(about["timestep"])
-            name = html.unescape(about["file"])
-        except (KeyError, ValueError) as error:
-            raise FileError(
-                path,
-                problem=f"has an entry without time or file, {entry[:60]}",
-                fix="write it anew",
-            ) from error
+        if not about.keys() >= {"timestep", "file"}:
+            problem = f"has an entry without time or file, {entry[:60]}"
+            raise FileError(path, problem=problem, fix="write it anew")
+        name = html.unescape(about["file"])
         file = (path.parent / name).resolve()
         if not file.is_relative_to(path.parent.resolve()) or file.suffix.lower() == COLLECTION:
             raise FileError(path, problem=f"names a file elsewhere, {name}", fix="put it beside")
-        snapshots.append((moment, file))
+        snapshots.append((about["timestep"], file))
     if not snapshots:
         raise FileError(path, problem="lists no snapshots", fix="give its files: 'flow_{time}.vtu'")
-    snapshots.sort()
     try:
-        fields = [read(file).expand_dims(time=[moment]) for moment, file in snapshots]
-        return xr.concat(fields, "time", coords="minimal", compat="equals", join="exact")
+        fields = [read(file).expand_dims(time=[float(moment)]) for moment, file in snapshots]
+        joined = xr.concat(fields, "time", coords="minimal", compat="equals", join="exact")
+        return joined.sortby("time")
     except ValueError as error:
-        raise FileError(
-            path, problem=f"lists snapshots of several meshes ({reason(error)})", fix="split it"
-        ) from error
+        problem = f"lists snapshots of several meshes ({reason(error)})"
+        raise FileError(path, problem=problem, fix="split it") from error
 
 
 def _mesh(path: Path) -> "meshio.Mesh":
@@ -315,30 +275,20 @@ def _library(path: Path) -> ModuleType:
     return meshio
 
 
-def _say_left_out(names: Iterable[str]) -> None:
-    """Warn of fields in cells beside those at points, alike for all files, so that it is said once."""
-    if names:
-        cells = listed(sorted(names))
-        warn(f"fields in cells are left out: {cells}; write them at points, or alone", DataWarning)
-
-
 def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
     """Return fields (places, ...) along a dimension with the coordinates (places, 3) of it.
 
     Coordinates that are the same everywhere, as z in a plane, are left out.
     """
-    variables: dict[str, tuple[str | tuple[str, str], Array]] = {}
+    variables: dict[str, tuple[Sequence[str], Array]] = {}
     coords: dict[str, object] = {}
     for name, values in fields.items():
         entries = values.reshape(len(values), -1)  # (places, entries)
-        size = entries.shape[1]
-        if size == 1:
-            variables[name] = (dim, entries[:, 0])
-            continue
-        direction, labels = direction_of(size)
-        coords[direction] = labels
-        variables[name] = ((dim, direction), entries)
-    for axis, column in zip(AXES, places.T, strict=False):
+        variables[name] = ((dim,), entries[:, 0])
+        if entries.shape[1] > 1:
+            direction, coords[direction] = direction_of(entries.shape[1])
+            variables[name] = ((dim, direction), entries)
+    for axis, column in zip("xyz", places.T, strict=False):
         if np.ptp(column) > 0:
             coords[axis] = (dim, column)
     return xr.Dataset(variables, coords)

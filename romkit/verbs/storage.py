@@ -23,8 +23,7 @@ from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
 from romkit.readers.names import Guess
-from romkit.readers.several import opened
-from romkit.readers.snapshot_files import without_time
+from romkit.readers.several import opened, without_time
 from romkit.readers.tables import of_table
 
 

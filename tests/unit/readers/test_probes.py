@@ -102,7 +102,7 @@ def test_files_that_were_cut_off_and_probes_that_changed_are_refused(tmp_path):
     file.write_text(whole[: int(0.9 * len(whole))])
     refused("to its end", romkit.open, tmp_path / "case", error=FileError)
     file.write_text(whole.replace("(0.3 0.2 0)", "(0.35 0.2 0)"))
-    refused("other times or places", romkit.open, tmp_path / "case", error=FileError)
+    refused("other times, probes or places", romkit.open, tmp_path / "case", error=FileError)
     file.write_text(whole)
     write(tmp_path / "case", "0.6", {"p": np.ones((1, 4))}, [0.7])
     refused("after a restart", romkit.open, tmp_path / "case", error=FileError)

@@ -103,11 +103,6 @@ def test_a_file_of_groups_is_read_by_its_only_group_or_refused(tmp_path):
     with pytest.warns(DataWarning, match="group"), romkit.open(tmp_path / "run0.nc") as data:
         assert np.allclose(data.u, run(0).u)
     run(1).to_netcdf(tmp_path / "run0.nc", group="more", engine="h5netcdf", mode="a")
-    with pytest.warns(DataWarning, match="groups are runs: more, results"):
-        both = romkit.open(tmp_path / "run0.nc")
-    assert np.array_equal(both.u.sel(run="more"), run(1).u)
-    other = run(1).rename(u="w")
-    other.to_netcdf(tmp_path / "run0.nc", group="else", engine="h5netcdf", mode="a")
     refused("groups", romkit.open, tmp_path / "run0.nc", error=FileError)
     run(0).to_zarr(tmp_path / "run.zarr", group="results")
     refused("group", romkit.open, tmp_path / "run.zarr", error=FileError)

@@ -7,7 +7,7 @@ import pytest
 from romkit.cli.inputs import read_own
 from romkit.data import describe
 from romkit.errors import DataWarning, FileError
-from romkit.readers.spreadsheets import table_of_sheets
+from romkit.readers.sheets import table_of_sheets
 
 TIME = [0.0, 0.1, 0.2]
 A, B = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
@@ -58,16 +58,13 @@ def test_dates_in_cells_are_dates():
     assert list(describe(table).time.values) == [0.0, 86400.0, 172800.0]
 
 
-def test_a_table_with_a_row_for_each_run_has_their_parameters(tmp_path):
+def test_a_table_of_parameters_is_refused_with_the_line_that_joins_it(tmp_path):
     parameters = pd.DataFrame({"run": [1, 0], "k": [1.5, 1.0]})
-    SAMPLES.to_csv(tmp_path / "samples.csv", index=False)
+    SAMPLES.rename(columns={"t": "time"}).to_csv(tmp_path / "samples.csv", index=False)
     parameters.to_csv(tmp_path / "params.csv", index=False)
     names = [str(tmp_path / name) for name in ("params.csv", "samples.csv")]
-    with pytest.warns(DataWarning, match="k of each run"):
-        data = describe(read_own(names), context=["k"])
+    with pytest.raises(FileError, match=r"samples\.merge"):
+        read_own(names)
+    data = describe(SAMPLES.merge(parameters, on="run"), context=["k"])
     assert np.array_equal(data.state.values[..., 0], [A, B])
     assert list(data.k.values) == [1.0, 1.5]
-
-    SAMPLES.assign(run=SAMPLES.run + 1).to_csv(tmp_path / "samples.csv", index=False)
-    with pytest.raises(FileError, match="run 2"):
-        read_own(names)
