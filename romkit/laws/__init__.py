@@ -3,6 +3,7 @@
 from romkit.laws.base import Estimator
 from romkit.laws.chebyshev import Chebyshev as Chebyshev
 from romkit.laws.equations import Equation
+from romkit.laws.hamiltonian import Hamiltonian, HamiltonianLaw
 from romkit.laws.libraries import Fourier as Fourier
 from romkit.laws.libraries import Functions as Functions
 from romkit.laws.libraries import Library as Library
@@ -32,6 +33,7 @@ LAWS: dict[str, type[Estimator]] = {
     "neural-ode": NeuralODE,
     "steady": Steady,
     "limit-cycle": LimitCycle,
+    "hamiltonian": Hamiltonian,
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
@@ -40,6 +42,8 @@ __all__ = [
     "LAWS",
     "Equation",
     "Estimator",
+    "Hamiltonian",
+    "HamiltonianLaw",
     "LatentSamples",
     "LimitCycle",
     "LimitCycleLaw",

@@ -374,7 +374,7 @@ class Equation(LearnedField):
             f"{self.samples} samples; {self.source}",
         ]
         formulas = unchecked(self.equations)(most=SHOWN)
-        lines = [f"Equation({', '.join(facts)})", *formulas, *self._definitions]
+        lines = [f"{type(self).__name__}({', '.join(facts)})", *formulas, *self._definitions]
         if not bool(self.converged):
             lines.append("the support had not settled: raise max_iter")
         return "\n  ".join(lines)

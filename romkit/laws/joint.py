@@ -364,7 +364,7 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
         >>> law.coefficient_count
         2
     """
-    is_equation = isinstance(law, Equation) and law.coefficients.ndim == 2
+    is_equation = type(law) is Equation and law.coefficients.ndim == 2
     if not is_equation or not _has_noise(samples):
         return law
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems

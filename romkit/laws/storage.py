@@ -19,6 +19,7 @@ from romkit.laws.bounded import BoundedLaw
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
+from romkit.laws.hamiltonian import HamiltonianLaw
 from romkit.laws.libraries import Fourier, Library, Polynomial, Product, Subset, Sum
 from romkit.laws.limit_cycle import LimitCycleLaw
 from romkit.laws.network import NeuralODEModel
@@ -26,7 +27,7 @@ from romkit.laws.orbits import NODES
 from romkit.laws.phase import PhaseLaw
 from romkit.laws.scaling import Scaling
 
-LAWS = (BoundedLaw, Equation, LimitCycleLaw, NeuralODEModel, PhaseLaw)
+LAWS = (BoundedLaw, Equation, HamiltonianLaw, LimitCycleLaw, NeuralODEModel, PhaseLaw)
 LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
 CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
 """Everything that a file of a law may hold."""

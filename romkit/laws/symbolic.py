@@ -127,6 +127,24 @@ def largest_terms(
     return total, len(values) - most
 
 
+def visible(expression: "sympy.Expr", basis: Features, digits: int) -> "sympy.Expr":
+    """Return the terms of a sum that show in so many digits beside the largest one where the data
+    are, without those that no variable of the terms is in.
+    """
+    import sympy
+
+    variables = {sympy.Symbol(name) for name in basis.variables.names}
+    sizes = _sizes(basis)
+    values = expression.as_coefficients_dict()
+    of_terms = {
+        term: _size(term, value, sizes)
+        for term, value in values.items()
+        if term.free_symbols & variables
+    }
+    least = 10.0**-digits * max(of_terms.values(), default=0.0)
+    return sum((values[term] * term for term in of_terms if of_terms[term] >= least), sympy.S.Zero)
+
+
 def _expanded(
     expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]", *, rounding: float = 1e-12
 ) -> "sympy.Expr":

@@ -152,7 +152,8 @@ def short(
     read, and takes long.
     """
     samples, judge = candidate.space(ALL)
-    is_equation = isinstance(law, Equation) and law.coefficients.ndim == 2
+    # kinds of equations with more structure than their terms keep all of these
+    is_equation = type(law) is Equation and law.coefficients.ndim == 2
     if not is_equation or len(law.basis.variables) > readable:
         return law
     folds = [without(*candidate.space(ALL), rows) for rows in candidate.folds]

@@ -84,6 +84,7 @@ def test_all_dynamics_are_here():
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
     assert learned == {
         laws.Equation,
+        laws.HamiltonianLaw,
         laws.LimitCycleLaw,
         laws.NeuralODEModel,
         laws.PhaseLaw,
