@@ -98,7 +98,7 @@ def blank_pictures(monkeypatch):
         "plotting.plot_rollout",
         "plotting.plot_space_time",
         "plotting.plot_training",
-        "plotting.courses.plot_courses",
+        "plotting.forecasts.plot_courses",
         "learning.pictures.plot_rollout",
     ):
         monkeypatch.setattr(f"romkit.{name}", lambda *given, **settings: Figure())

@@ -74,7 +74,7 @@ def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> "Fig
     """Return the figure that suits the data."""
     from romkit import plotting
     from romkit.data.grids import in_components
-    from romkit.plotting.courses import plot_courses
+    from romkit.plotting.forecasts import plot_courses
 
     if "truth" in data and variable is None:
         return plotting.plot_rollout(data)

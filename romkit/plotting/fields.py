@@ -3,28 +3,25 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import xarray as xr
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
-from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from romkit.core import checks, display, errors, files
+from romkit.core import checks, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
-from romkit.core.types import Array
 from romkit.data.grids import unstacked
 from romkit.data.spelling import known_name
 from romkit.plotting import style
+from romkit.plotting.pictures import Row, draw_rows, panels_of, states
 
 WRITERS: dict[str, type[PillowWriter] | type[FFMpegWriter]] = {
     "gif": PillowWriter,
     "mp4": FFMpegWriter,
 }
 """Writers of an animation, by the ending of its file."""
-
 
 INNER = ("latent", "control", "lower", "upper", "spread")
 """Beginnings of the names of variables that are shown only where there is nothing else."""
@@ -60,43 +57,21 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         'time'
     """
     shown = _shown(data, variable, 1)
-    rows = len(shown.data_vars)
-    columns = min(style.MAX_COLUMNS, shown.sizes["trajectory"])
+    number = shown.sizes["trajectory"]
+    columns = min(style.MAX_COLUMNS, number)
+    entries = [{"trajectory": k} for k in range(columns)]
+    rows = []
+    for name, values in shown.data_vars.items():
+        panels = panels_of(values, entries)
+        rows.append(states(_whose(str(name), data), style.meaning(values), panels))
     with style.style():
-        figure, axes = style.panels(rows, columns, height=1.7, sharex=True)
-        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
-            (space,) = style.space(values)
-            for k, panel in enumerate(row):
-                one_run = values.isel(trajectory=k)
-                image = _draw(panel, one_run, values, space, "time")
-            kind = _whose(str(name), data)
-            place = style.label(shown[space])
-            row[0].set_ylabel(f"{kind}\n{place}")
-            meaning = style.meaning(values)
-            figure.colorbar(image, ax=row.tolist(), label=meaning)
-        for k, panel in enumerate(axes[0]):
-            title = _context(shown.isel(trajectory=k))
-            panel.set_title(title)
-        time = style.label(shown["time"])
-        for panel in axes[-1]:
-            panel.set_xlabel(time)
-        number = shown.sizes["trajectory"]
+        figure, axes = style.panels(len(rows), columns, height=1.7, sharex=True)
+        draw_rows(figure, axes, rows)
+        titles = [style.context(shown, k, varying=number > 1) for k in range(columns)]
+        style.label_columns(axes, titles, style.label(shown["time"]))
         if number > columns:
             figure.suptitle(f"the first {columns} of {number} runs")
     return figure
-
-
-def _context(run: xr.Dataset, *, most_parameters: int = 3) -> str:
-    """Return the first constant parameters of one trajectory; more do not fit above a panel.
-
-    `most_parameters`: largest number of parameters in the title of a panel.
-    """
-    words = []
-    for name, value in display.parameters(run).items():
-        if value.ndim == 0:
-            words.append(f"{name} = {float(value):.4g}{style.unit(value, ' {}')}")
-    fitting = words[:most_parameters]
-    return ", ".join(fitting)
 
 
 @validated
@@ -133,25 +108,14 @@ def plot_frames(
         >>> [axes.get_title() for axes in figure.axes[:3]]
         ['t = 0', 't = 2', 't = 4']
     """
-    shown, times = _one(data, variable, trajectory, frames)
+    film = _film(data, variable, trajectory, frames)
     with style.style():
-        rows = len(shown.data_vars)
-        figure, axes = style.panels(rows, frames, width=1.8, height=1.7, sharex=True, sharey=True)
-        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
-            down, across = style.space(values)
-            for panel, k in zip(row, times, strict=True):
-                snapshot = values.isel(time=k)
-                image = _draw(panel, snapshot, values, down, across)
-            row[0].set_ylabel(style.label(shown[down]))
-            kind = _whose(str(name), data)
-            unit = style.unit(values)
-            figure.colorbar(image, ax=row.tolist(), label=f"{kind}{unit}")
-        for panel, k in zip(axes[0], times, strict=True):
-            panel.set_title(style.clock(shown, k))
-        horizontal = style.label(shown[across])
-        for panel in axes[-1]:
-            panel.set_xlabel(horizontal)
-        figure.suptitle(_which(data, variable, trajectory))
+        shape = len(film.rows), len(film.clocks)
+        figure, axes = style.panels(*shape, width=1.8, height=1.7, sharex=True, sharey=True)
+        # all is said beside the colours
+        draw_rows(figure, axes, [row._replace(label="") for row in film.rows])
+        style.label_columns(axes, film.clocks, film.across)
+        figure.suptitle(film.which)
     return figure
 
 
@@ -187,38 +151,26 @@ def animate(
         >>> save_animation(movie, "flow.gif").name
         'flow.gif'
     """
-    shown, times = _one(data, variable, trajectory, frames)
+    film = _film(data, variable, trajectory, frames)
     with style.style():
-        columns = len(shown.data_vars)
-        figure, axes = style.panels(1, columns, width=2.6)
-        images = []
-        for panel, (name, values) in zip(axes[0], shown.data_vars.items(), strict=True):
-            down, across = style.space(values)
-            first = values.isel(time=0)
-            image = _draw(panel, first, values, down, across)
-            images.append(image)
-            kind = _whose(str(name), data)
-            panel.set_title(kind)
-            panel.set_ylabel(style.label(shown[down]))
-            panel.set_xlabel(style.label(shown[across]))
-            meaning = style.meaning(values)
-            figure.colorbar(image, ax=panel, label=meaning)
-
-    which = _which(data, variable, trajectory)
-    figure.suptitle(which)
+        figure, axes = style.panels(1, len(film.rows), width=2.6)
+        # variables stand side by side, each the only panel of its row
+        draw_rows(figure, axes.T, [row._replace(panels=row.panels[:1]) for row in film.rows])
+        for panel in axes[0]:
+            panel.set_xlabel(film.across)
+    figure.suptitle(film.which)
     style.show_plain(figure)
 
-    def draw(k: int) -> list[Any]:
-        for image, values in zip(images, shown.data_vars.values(), strict=True):
-            down, across = style.space(values)
-            snapshot = values.isel(time=k).transpose(down, across)
-            image.set_array(snapshot.values)
-        words = (which, style.clock(shown, k))
-        figure.suptitle(", ".join(filter(None, words)))
+    def draw(frame: int) -> list[Any]:
+        images = []
+        for panel, row in zip(axes[0], film.rows, strict=True):
+            (image,) = panel.collections
+            image.set_array(row.panels[frame].values)
+            images.append(image)
+        figure.suptitle(", ".join(filter(None, (film.which, film.clocks[frame]))))
         return images
 
-    samples = np.unique(times).tolist()
-    return FuncAnimation(figure, draw, frames=samples, interval=1000 / per_second)
+    return FuncAnimation(figure, draw, frames=len(film.clocks), interval=1000 / per_second)
 
 
 @validated
@@ -314,46 +266,40 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
     )
 
 
-def _one(
-    data: xr.Dataset, variable: str | None, trajectory: int, frames: int
-) -> tuple[xr.Dataset, Array]:
-    """Return variables with two dimensions of space of one trajectory, and numbers of evenly spread
-    times.
+class Film(NamedTuple):
+    """Variables over a plane at some times.
+
+    Attributes:
+        rows: a row for each variable, a panel for each time.
+        clocks: times in words.
+        across: what is to the right.
+        which: context of the run among others; empty where it is alone.
     """
+
+    rows: list[Row]
+    clocks: list[str]
+    across: str
+    which: str
+
+
+def _film(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) -> Film:
+    """Return variables of one trajectory at evenly spread times."""
     shown = _shown(data, variable, 2)
     count = shown.sizes["trajectory"]
     number = checks.index("trajectory", trajectory, count)
-    one_run = shown.isel(trajectory=number)
-    return one_run, style.spread(shown, frames)
-
-
-def _which(data: xr.Dataset, variable: str | None, trajectory: int) -> str:
-    """Return the context of a trajectory that is shown, and the number of all; empty where it is
-    alone.
-    """
-    runs = _shown(data, variable, 2)
-    count = runs.sizes["trajectory"]
-    if count == 1:
-        return ""
-    number = checks.index("trajectory", trajectory, count)
-    context = style.context(runs, number, varying=True)
-    return ", ".join(filter(None, (context, f"one of {count} runs")))
-
-
-def _draw(
-    panel: Axes, values: xr.DataArray, whole: xr.DataArray, down: str, across: str
-) -> QuadMesh:
-    """Draw values on their coordinates, in the colours of the whole that they are a part of; planes
-    are to scale.
-    """
-    if across != "time":
-        panel.set_aspect("equal", adjustable="box")
-    low = float(whole.min())
-    high = float(whole.max())
-    x = style.places(values, across)
-    y = style.places(values, down)
-    upwards = values.transpose(down, across).values
-    return style.draw_mesh(panel, (x, y), upwards, style.STATE_MAP, (low, high))
+    times = np.unique(style.spread(shown, frames)).tolist()
+    entries = [{"trajectory": number, "time": k} for k in times]
+    rows = []
+    for name, values in shown.data_vars.items():
+        kind = _whose(str(name), data)
+        rows.append(states(kind, f"{kind}{style.unit(values)}", panels_of(values, entries)))
+    which = ""
+    if count > 1:
+        context = style.context(shown, number, varying=True)
+        which = ", ".join(filter(None, (context, f"one of {count} runs")))
+    _, across = style.space(values)
+    clocks = [style.clock(shown, k) for k in times]
+    return Film(rows, clocks, style.label(shown[across]), which)
 
 
 def _whose(name: str, data: xr.Dataset) -> str:

@@ -22,9 +22,19 @@ from romkit.data.units import Units
 from romkit.metrics import per_unit
 from romkit.numerics import forecast_error
 from romkit.plotting import style
-from romkit.plotting.courses import omitted
-from romkit.plotting.maps import draw_gridded, gridded
+from romkit.plotting.pictures import (
+    FIELD_SIZE,
+    WIDTH_MAP,
+    Row,
+    compared,
+    draw_rows,
+    panels_of,
+    states,
+)
 from romkit.plotting.places import place, quantity, telling_components
+
+NO_STATES = ("lower", "upper", "spread", "latent", "control")
+"""Beginnings of the names of variables of a forecast that are no states."""
 
 
 @validated
@@ -76,11 +86,12 @@ def plot_forecast(
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
     heading = _heading(runs, truth)
-    on_grid = gridded(runs) if components is None else []
+    shown = unstacked(runs)
+    on_grid = _on_grid(shown) if components is None else []
     if on_grid:
-        with style.style():
-            figure = draw_gridded(runs, truth, on_grid)
-            figure.suptitle("\n".join(filter(None, (heading, _shown_of(runs, number, on_grid)))))
+        known = None if truth is None else unstacked(truth)
+        figure, omission = _draw_on_grid(shown, known, on_grid, number)
+        figure.suptitle("\n".join(filter(None, (heading, omission))))
         return figure
     chosen = _chosen(components, runs, names)
     is_hidden = _is_hidden(runs, chosen)
@@ -93,13 +104,9 @@ def plot_forecast(
             row[0].set_ylabel(quantity(runs, component))
         if is_hidden:
             _draw_half_widths(axes[-1], runs.isel(component=chosen))
-        for k, panel in enumerate(axes[0]):
-            title = _title(runs, k)
-            _put_above(panel, title)
-        time = style.label(runs["time"])
-        for panel in axes[-1]:
-            panel.set_xlabel(time)
-        left_out = omitted(number, len(names), rows)
+        titles = [_title(runs, k) for k in range(columns)]
+        style.label_columns(axes, titles, style.label(runs["time"]), "left")
+        left_out = _omitted(number, len(names), rows)
         figure.suptitle("\n".join(filter(None, (heading, left_out))))
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
@@ -121,15 +128,93 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
     return ", ".join(words)
 
 
-def _shown_of(runs: xr.Dataset, number: int, names: list[str]) -> str:
-    """Return what of several runs and variables maps show."""
-    maps = len(style.space(unstacked(runs)[names[0]])) == 2
-    if not maps:
-        return omitted(number, 0, 0)
-    words = [style.context(runs, 0, varying=False), style.context(runs, 0, varying=True)]
-    if number > 1:
-        words.append(f"the first of {number} runs")
-    return ", ".join(filter(None, words))
+def _omitted(trajectories: int, components: int, drawn: int) -> str:
+    """Return runs and components that a figure leaves out, in words; empty where it shows all."""
+    words = []
+    if trajectories > style.MAX_COLUMNS:
+        words.append(f"the first {style.MAX_COLUMNS} of {trajectories} runs")
+    if components > drawn:
+        words.append(f"{drawn} of {components} components")
+    return ", ".join(words)
+
+
+def _on_grid(runs: xr.Dataset, *, most: int = 2) -> list[str]:
+    """Return names of the variables that are drawn as fields: those over a plane, or else those
+    along a line of many points.
+
+    `most`: largest number of variables, each of which takes up to four rows.
+    """
+    planes, lines = [], []
+    for name, values in runs.data_vars.items():
+        space = style.space(values)
+        if str(name).startswith(NO_STATES) or "time" not in values.dims or "component" in space:
+            continue
+        if len(space) == 2:
+            planes.append(str(name))
+        elif len(space) == 1 and values.sizes[space[0]] >= FIELD_SIZE:
+            lines.append(str(name))
+    return (planes or lines)[:most]
+
+
+def _draw_on_grid(
+    runs: xr.Dataset, truth: xr.Dataset | None, names: list[str], number: int
+) -> tuple[Figure, str]:
+    """Return maps of the first run at some times, or each run along a line over time; and what they
+    show of so many runs.
+    """
+    first = runs[names[0]]
+    space = style.space(first)
+    columns = runs.sizes["trajectory"]
+    if len(space) == 2:
+        times = style.spread(runs, 4).tolist()
+        entries = [{"trajectory": 0, "time": k} for k in times]
+        titles = [style.clock(runs, k) for k in times]
+        words = [style.context(runs, 0, varying=varying) for varying in (False, True)]
+        words.append(f"the first of {number} runs" if number > 1 else "")
+        told = ", ".join(filter(None, words))
+        height = _height(first, width=1.6)
+    else:
+        entries = [{"trajectory": k} for k in range(columns)]
+        titles = [style.context(runs, k, varying=columns > 1) for k in range(columns)]
+        told = _omitted(number, 0, 0)
+        height = 1.7
+    rows: list[Row] = []
+    for name in names:
+        rows += _rows_of(runs, truth, name, entries)
+    with style.style():
+        shape = len(rows), len(entries)
+        figure, axes = style.panels(*shape, height=height, sharex=True, sharey=True)
+        draw_rows(figure, axes, rows)
+        across = rows[0].panels[0].dims[1]
+        style.label_columns(axes, titles, style.label(first[across]))
+    return figure, told
+
+
+def _rows_of(
+    runs: xr.Dataset, truth: xr.Dataset | None, name: str, entries: Sequence[dict[str, int]]
+) -> list[Row]:
+    """Truth, forecast, difference and half width of a variable, as far as they are known."""
+    forecast = runs[name]
+    quantity = f"{name}{style.unit(forecast)}"
+    panels = panels_of(forecast, entries)
+    rows = [states("forecast", quantity, panels, "lost")]
+    if truth is not None:
+        known = panels_of(truth[name], entries)
+        if known[0].shape == panels[0].shape and truth.sizes["time"] == runs.sizes["time"]:
+            rows = compared(("truth", "forecast"), name, (known, panels), "lost")
+    lower, upper = runs.get(f"lower_{name}"), runs.get(f"upper_{name}")
+    if lower is not None and upper is not None:
+        half = panels_of((upper - lower) / 2, entries)
+        label = f"half of {lower.attrs.get('level', 0.9):.0%}"
+        row = states(label, quantity, half, "no end")
+        rows.append(row._replace(colours=WIDTH_MAP, ends=(0.0, row.ends[1])))
+    return rows
+
+
+def _height(values: xr.DataArray, *, width: float, least: float = 0.9, most: float = 2.0) -> float:
+    """Return height [inches] of a map to scale of this width, with room for its numbers."""
+    down, across = (np.ptp(style.places(values, dim)) for dim in style.space(values))
+    return float(np.clip(width * down / across if across > 0 else most, least, most)) + 0.2
 
 
 def _is_hidden(runs: xr.Dataset, chosen: Sequence[int], *, thin: float = 0.05) -> bool:
@@ -184,13 +269,6 @@ def _draw_row(row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component:
     where = place(runs, component)
     if where != name:
         row[0].set_title(where, loc="left")
-
-
-def _put_above(panel: Axes, words: str) -> None:
-    """Add lines above the title of a panel."""
-    below = panel.get_title("left")
-    lines = [line for line in (words, below) if line]
-    panel.set_title("\n".join(lines), loc="left")
 
 
 def _checked_truth(
@@ -310,6 +388,36 @@ def _title(runs: xr.Dataset, trajectory: int) -> str:
     if lost > 0:
         lines.append(f"{lost:.0%} of the members are lost")
     return "\n".join(lines)
+
+
+@style.plain_names
+def plot_courses(data: xr.Dataset) -> Figure:
+    """Components against time, as they were measured: a row for each, a column for a trajectory, at
+    most four of both.
+
+    Samples that are missing are passed over, so that runs with times of their own are curves.
+
+    Args:
+        data: in romkit's schema, or a forecast.
+    """
+    style.check_numbers("data", data, "time", "state", fix="give data by romkit.data.describe")
+    runs = style.members(data).isel(seed=0, drop=True)
+    shown = runs.isel(trajectory=slice(style.MAX_COLUMNS))
+    components = telling_components(shown, style.MAX_CURVES)
+    rows, columns = len(components), shown.sizes["trajectory"]
+    time = shown["time"].values
+    with style.style():
+        figure, axes = style.panels(rows, columns, width=3.0, height=1.3, sharex=True, sharey="row")
+        for row, component in zip(axes, components, strict=True):
+            courses = shown["state"].isel(component=component).values
+            for panel, course in zip(row, courses, strict=True):
+                present = np.isfinite(course)
+                style.plain(panel).plot(time[present], course[present], color=style.DARK)
+            row[0].set_ylabel(quantity(shown, component))
+        titles = [style.context(shown, k, varying=columns > 1) for k in range(columns)]
+        style.label_columns(axes, titles, style.label(shown["time"]), "left")
+        figure.suptitle(_omitted(runs.sizes["trajectory"], runs.sizes["component"], rows))
+    return figure
 
 
 @validated

@@ -1,7 +1,6 @@
 """Components of a state to look at, and their names on the axes of the data."""
 
 import textwrap
-from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
@@ -11,6 +10,7 @@ from romkit.core import display
 from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
 from romkit.data.names import split_unit
+from romkit.plotting import style
 
 SAMPLES = 500
 """Snapshots that components are chosen by; more change the choice little and cost time."""
@@ -21,9 +21,6 @@ RESOLVED = 1e-6
 
 ROUNDING = 100.0
 """Deviation of a variable [last digits of its mean], below which it is constant."""
-
-DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
-"""Units of places in the words of a map."""
 
 OPPOSITE = {"°N": "°S", "°E": "°W"}
 """Directions of negative degrees."""
@@ -151,12 +148,6 @@ def quantity(data: xr.Dataset, component: int, *, line: int = 16) -> str:
     return textwrap.fill(words, line, break_long_words=False)
 
 
-def unit_of_place(attrs: Mapping[str, object]) -> str:
-    """Return unit of a coordinate, as on a map."""
-    unit = str(attrs.get("units", ""))
-    return DEGREES.get(unit, unit)
-
-
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
     """Return coordinates of one component of a variable; "" where they are no numbers."""
     cell = variable.cells[number]
@@ -168,7 +159,8 @@ def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
         if values.dtype.kind not in "iuf" or len(values) <= index:
             return ""
         value = values[index]
-        unit = unit_of_place(coordinate["attrs"])
+        unit = str(coordinate["attrs"].get("units", ""))
+        unit = style.DEGREES.get(unit, unit)
         if value < 0 and unit in OPPOSITE:
             value, unit = -value, OPPOSITE[unit]
         words.append(f"{dim} = {value:.3g}{display.with_unit(unit, ' {}')}")

@@ -1,20 +1,28 @@
 """Rollouts: full model, reduced model and their difference, with the error over time."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from romkit.core.boundary import validated
 from romkit.core.types import Array
-from romkit.plotting import maps, scores, style
-from romkit.plotting.columns import Column, columns_of
-from romkit.plotting.stripes import draw_fields, fields_of, is_field
+from romkit.data.grids import unstacked
+from romkit.metrics import VALID_THRESHOLD
+from romkit.plotting import style
+from romkit.plotting.pictures import FIELD_SIZE, Row, compared, draw_rows, panels_of
 
 VARIABLES = ("truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time", "status")
 """Variables of every run."""
+
+MOST_PLANES = 2
+"""Largest number of variables over a plane in one figure, each of which takes three rows."""
+
+ERRORS = ("nrmse", "nrmse_projected")
+"""Errors of the reduced model, and of the projection of the truth."""
 
 LEARNED = {"Equation": "a learned equation"}
 """Dynamics whose class says too little."""
@@ -58,67 +66,189 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     fix = "give what romkit.rollout returned; plot_space_time shows a forecast"
     style.check_numbers("run", run, "time", *VARIABLES, fix=fix)
     run = style.members(run)
-    seed = scores.median_seed(run)
+    seed = median_seed(run)
+    one_seed = run.isel(seed=seed)
+    fields = _planes(one_seed)
+    shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
+    if fields:
+        columns, most = _clocks(run), MOST_PLANES
+        across = style.label(fields[0].truth[style.space(fields[0].truth)[1]])
+    else:
+        columns, most = _stretches(shown), style.MAX_CURVES
+        across = ""
+        fields = _lines(one_seed)
+    drawn = fields[:most]
+    number = 3 * len(drawn) or min(style.MAX_CURVES, run.sizes["component"])
     with style.style():
-        one_run = run.isel(seed=seed, trajectory=0)
-        if maps.planes(one_run):
-            return _planar(run, seed)
-        return _against_time(run, seed)
-
-
-def _planar(run: xr.Dataset, seed: int) -> Figure:
-    """Return figure of a run over a plane."""
-    figure, error, omitted = maps.draw_maps(run, seed)
-    _add_legend(figure, error)
-    shown = run.isel(trajectory=[0])
-    lines = [_title(run, shown)]
-    context = style.context(run, 0, varying=True)
-    if context:
-        number = run.sizes["trajectory"]
-        lines.append(f"{context}, the first of {number} contexts")
-    if omitted:
-        lines.append(f"{omitted} more variables are not shown")
-    figure.suptitle("\n".join(lines))
+        size = max(7.2, 2.3 * shown.sizes["trajectory"]), 1.2 * number + 2.5
+        figure = Figure(figsize=size, layout="constrained", dpi=200)
+        grid = figure.add_gridspec(
+            number + 1, len(columns), height_ratios=[*[1.0] * number, 1.4], wspace=0.03
+        )
+        panels = style.grid_of_panels(figure, grid, number, len(columns))
+        if drawn:
+            draw_rows(figure, panels, _rows(one_seed, drawn, columns))
+        else:
+            _draw_curves(panels, shown.isel(seed=seed), columns)
+        style.label_columns(panels, [column.title for column in columns], across)
+        errors = _draw_errors(figure, grid, shown, seed, columns)
+        handles: list[Any] = []
+        for panel in (panels[0, 0], errors):
+            handles += panel.get_legend_handles_labels()[0]
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
+        )
+        figure.suptitle(_title(run, shown, fields, drawn))
     return figure
 
 
-def _against_time(run: xr.Dataset, seed: int) -> Figure:
-    """Return figure of a run whose states stand against time, as stripes or as curves."""
-    shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
-    columns = columns_of(shown)
-    across = len(columns)
-    draw = _draw_curves
-    rows = min(style.MAX_CURVES, shown.sizes["component"])
-    if is_field(shown):
-        draw = draw_fields
-        rows = 3 * len(fields_of(shown))
-    width = max(7.2, 2.3 * across)
-    height = 1.15 * rows + 2.7
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=200)
-    layout = figure.get_layout_engine()
-    assert isinstance(layout, ConstrainedLayoutEngine)
-    layout.set(wspace=0.03)
-    heights = [1.0] * rows
-    grid = figure.add_gridspec(rows + 1, across, height_ratios=[*heights, 1.5])
-    panels = style.grid_of_panels(figure, grid, rows, across)
-    one_seed = shown.isel(seed=seed)
-    draw(figure, panels, one_seed, columns)
-    for panel, column in zip(panels[0], columns, strict=True):
-        panel.set_title(column.title)
-    errors = _draw_errors(figure, grid, shown, seed, columns)
-    _add_legend(figure, panels[0, 0], errors)
-    figure.suptitle(_title(run, shown))
-    return figure
+# -- what is drawn ---------------------------------------------------------------------------------
 
 
-def _add_legend(figure: Figure, *panels: Axes) -> None:
-    """Put the labelled lines of panels below the figure."""
-    handles = []
-    for panel in panels:
-        lines, _ = panel.get_legend_handles_labels()
-        handles += lines
-    number = len(handles)
-    figure.legend(handles=handles, loc="outside lower center", ncols=number, frameon=False)
+class Field(NamedTuple):
+    """A variable of the truth and of the reduced model, on its grid."""
+
+    name: str
+    truth: xr.DataArray
+    reduced: xr.DataArray
+
+
+class Column(NamedTuple):
+    """A column of panels: the trajectory and the times that it shows, and its title."""
+
+    entry: dict[Any, int | slice]
+    title: str
+
+
+def _on_grid(run: xr.Dataset) -> list[Field]:
+    """Return each variable of a run."""
+    variables = unstacked(run)
+    fields = []
+    for name, truth in variables.data_vars.items():
+        kind, _, variable = str(name).partition("_")
+        if kind == "truth":
+            reduced = variables[str(name).replace("truth", "rom", 1)]
+            fields.append(Field(variable or "state", truth, reduced))
+    return fields
+
+
+def _planes(run: xr.Dataset) -> list[Field]:
+    """Return variables over a plane."""
+    return [field for field in _on_grid(run) if len(style.space(field.truth)) == 2]
+
+
+def _lines(run: xr.Dataset) -> list[Field]:
+    """Return variables along their lines, or the state along its components; none where these are
+    few, or of several units.
+    """
+    if run.sizes["component"] < FIELD_SIZE or run["truth"].attrs.get("units") == "mixed":
+        return []
+    lines = []
+    for field in _on_grid(run):
+        space = style.space(field.truth)
+        if len(space) != 1:
+            # a body, or a number: along the numbers of its points
+            points = [values.stack(number=space, create_index=False) for values in field[1:]]
+            field = Field(field.name, *points)
+        lines.append(field)
+    fewest = min(field.truth[0, 0].size for field in lines)
+    if len(lines) > style.MAX_CURVES or fewest < FIELD_SIZE:
+        return [Field("state", run["truth"], run["rom"])]
+    return lines
+
+
+def _rows(run: xr.Dataset, fields: list[Field], columns: list[Column]) -> list[Row]:
+    """Return truth, reduced model and difference of each variable."""
+    entries = [column.entry for column in columns]
+    labels = style.truth(run), "reduced model"
+    rows = []
+    for name, *values in fields:
+        truth, reduced = (panels_of(whole, entries) for whole in values)
+        rows += compared(labels, name, (truth, reduced), "diverged")
+    return rows
+
+
+def _clocks(run: xr.Dataset) -> list[Column]:
+    """Return a column for each of four times of the first trajectory."""
+    columns = []
+    for sample in style.spread(run, 4).tolist():
+        columns.append(Column({"trajectory": 0, "time": sample}, style.clock(run, sample)))
+    return columns
+
+
+def _stretches(run: xr.Dataset) -> list[Column]:
+    """Return a column for each context; for a single one the whole run, or its beginning and its
+    end.
+    """
+    time = run["time"].values
+    samples = len(time)
+    truth = run["truth"].isel(seed=0, missing_dims="ignore")
+    window = _window(time, truth.values)
+    length = f"{time[window - 1] - time[0]:.3g} {style.unit(run['time'], '{}') or 'time units'}"
+    end = slice(samples - window, samples)
+    count = run.sizes["trajectory"]
+    if count == 1 and window < samples:
+        stretches = {"first": slice(0, window), "last": end}
+        return [
+            Column({"trajectory": 0, "time": stretch}, f"{which} {length}")
+            for which, stretch in stretches.items()
+        ]
+    extent = f"\nlast {length}" if window < samples else ""
+    columns = []
+    for k in range(count):
+        title = style.context(run, k, varying=True)
+        columns.append(Column({"trajectory": k, "time": end}, f"{title}{extent}"))
+    return columns
+
+
+def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -> int:
+    """Return number of samples of a readable stretch; all samples where two such stretches cover
+    most of the run.
+
+    `periods`: periods of the dominant oscillation in a stretch of time: more of them blur into
+    a texture.
+
+    `long`: length of a run, in stretches, from which on its beginning and its end are shown
+    alone.
+    """
+    since_start = time - time[0]
+    span = since_start[-1]
+    period = span / _median_cycles(truth)
+    readable = _rounded_up(periods * period)
+    if span <= long * readable:
+        return len(time)
+    last = int(np.searchsorted(since_start, readable))
+    return last + 1
+
+
+def _median_cycles(truth: Array) -> float:
+    """Cycles in a run (..., T, n) below which half of the power lies; at least one."""
+    mean = truth.mean(-2, keepdims=True)
+    anomalies = np.nan_to_num(truth - mean)
+    spectrum = np.fft.rfft(anomalies, axis=-2)  # (..., cycles, n)
+    power = np.square(np.abs(spectrum)).sum((0, -1))
+    power_up_to = power.cumsum()
+    half = power_up_to[-1] / 2
+    median = int(np.searchsorted(power_up_to, half))
+    return max(1, median)
+
+
+def _rounded_up(length: float, *, round: tuple[float, ...] = (1.0, 2.0, 2.5, 5.0, 10.0)) -> float:
+    """Return the next larger length whose stretch begins and ends at round numbers.
+
+    `round`: lengths of a stretch, in powers of ten, whose ends are round numbers on an axis.
+    """
+    if length <= 0:
+        return 1.0
+    decade = 10.0 ** np.floor(np.log10(length))
+    for multiple in round:
+        # a length that is round itself must not be lost to rounding
+        if decade * multiple >= length * (1 - 1e-9):
+            return decade * multiple
+    return decade * round[-1]
+
+
+# -- words ------------------------------------------------------------------------------------------
 
 
 def headline(run: xr.Dataset) -> str:
@@ -141,24 +271,30 @@ def headline(run: xr.Dataset) -> str:
     return f"{name}: {method} with {latent} of {full} dimensions, {dynamics}"
 
 
-def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
+def _title(run: xr.Dataset, shown: xr.Dataset, fields: list[Field], drawn: list[Field]) -> str:
     """Headline, and a line for everything that the figure leaves out."""
     contexts = run.sizes["trajectory"]
     columns = shown.sizes["trajectory"]
     seeds = run.sizes["seed"]
-    components = run.sizes["component"]
     lines = [headline(run)]
-    if contexts > columns > 1:
+    if contexts > columns == 1:
+        lines.append(f"{style.context(run, 0, varying=True)}, the first of {contexts} contexts")
+    elif contexts > columns:
         lines.append(f"the first {columns} of {contexts} contexts")
     if seeds > 1:
         middle = "the one with the median valid time (thin lines: the others)"
         lines.append(f"of {seeds} seeds, {middle}")
-    if components > style.MAX_CURVES and not is_field(run):
+    if len(fields) > len(drawn):
+        lines.append(f"{len(fields) - len(drawn)} more variables are not shown")
+    if not fields and run.sizes["component"] > style.MAX_CURVES:
         lines.append(f"the {style.MAX_CURVES} components with the largest relative error")
     return "\n".join(lines)
 
 
-def _draw_curves(figure: Figure, panels: Array, run: xr.Dataset, columns: list[Column]) -> None:
+# -- curves of small states ------------------------------------------------------------------------
+
+
+def _draw_curves(panels: Array, run: xr.Dataset, columns: list[Column]) -> None:
     """Draw the components with the largest error relative to their own variation, in the order of
     the state.
     """
@@ -170,7 +306,12 @@ def _draw_curves(figure: Figure, panels: Array, run: xr.Dataset, columns: list[C
         for panel in axes[1:]:
             panel.sharey(axes[0])
         for panel, column in zip(axes, columns, strict=True):
-            _draw_curve(panel, run, column, component)
+            stretch = run.isel(column.entry).isel(component=component)
+            time = stretch["time"].values
+            style.plain(panel).set_xlim(time[0], time[-1])
+            panel.plot(time, stretch["truth"], color=style.DARK, label=style.truth(run))
+            # its label is in the error panel
+            panel.plot(time, stretch["rom"], color=style.ORANGE, linestyle=(0, (4, 2)))
         axes[0].set_ylabel(f"{names[component]}{unit}")
 
 
@@ -189,37 +330,24 @@ def _worst_components(run: xr.Dataset, number: int, *, negligible: float = 1e-12
     return sorted(worst)
 
 
-def _draw_curve(panel: Axes, run: xr.Dataset, column: Column, component: int) -> None:
-    """Draw one component of the truth and of the reduced model over a stretch of time."""
-    time = run["time"].values[column.times]
-    entries = (column.trajectory, column.times, component)
-    truth = run["truth"].values[entries]
-    reduced = run["rom"].values[entries]
-    panel.plot(time, truth, color=style.DARK, label=style.truth(run))
-    # its label is in the error panel
-    dashes = (0, (4, 2))
-    panel.plot(time, reduced, color=style.ORANGE, linestyle=dashes)
-    panel.set_xlim(time[0], time[-1])
-    style.plain(panel)
+# -- errors over time ------------------------------------------------------------------------------
 
 
 def _draw_errors(
     figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]
 ) -> Axes:
     """Draw one error panel for each trajectory; the last one is returned."""
-    limits = scores.error_limits(run)
+    limits = _error_limits(run)
     time = run["time"].values
-    across = len(columns)
-    places = [grid[-1, k] for k in range(across)]
-    if run.sizes["trajectory"] == 1:
-        places = [grid[-1, :]]
+    count = run.sizes["trajectory"]
+    places = [grid[-1, :]] if count == 1 else [grid[-1, k] for k in range(count)]
     for trajectory, place in enumerate(places):
         panel = figure.add_subplot(place)
-        one_run = run.isel(trajectory=trajectory)
-        scores.draw_error(panel, one_run, seed)
+        _draw_error(panel, run.isel(trajectory=trajectory), seed)
         for column in columns:
-            if column.trajectory == trajectory:
-                _shade(panel, time, column.times)
+            pictured = np.atleast_1d(time[column.entry["time"]])
+            if column.entry["trajectory"] == trajectory and len(pictured) < len(time):
+                panel.axvspan(pictured[0], pictured[-1], color="0.93", zorder=0, linewidth=0.8)
         panel.set_ylim(limits)
         panel.tick_params(labelleft=trajectory == 0)
         if trajectory == 0:
@@ -227,10 +355,89 @@ def _draw_errors(
     return panel
 
 
-def _shade(panel: Axes, time: Array, stretch: slice) -> None:
-    """Shade the stretch of a run that the pictures show, unless it is all of it."""
-    if stretch == slice(0, len(time)):
-        return
-    shown = time[stretch]
-    start, stop = shown[0], shown[-1]
-    panel.axvspan(start, stop, color="0.93", zorder=0, linewidth=0)
+def median_seed(run: xr.Dataset) -> int:
+    """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
+    mean_over_contexts = run["valid_time"].mean("trajectory")
+    valid = mean_over_contexts.values  # (seed,)
+    order = np.argsort(valid, kind="stable")
+    middle = (len(order) - 1) // 2
+    return int(order[middle])
+
+
+def _error_limits(run: xr.Dataset) -> tuple[float, float]:
+    """Return ends of the logarithmic axis that all error panels of a figure share."""
+    errors = [run[name].values.ravel() for name in ERRORS]
+    values = np.concatenate(errors)
+    finite = values[np.isfinite(values)]
+    positive = finite[finite > 0]
+    if len(positive) == 0:
+        return VALID_THRESHOLD / 10, VALID_THRESHOLD * 10
+    # a floor that single good instants do not drag down, and room above the threshold
+    floor = np.quantile(positive, 0.005)
+    low = min(floor, VALID_THRESHOLD) / 2
+    ceiling = max(1.0, positive.max())
+    high = min(ceiling, 10.0) * 1.6
+    return low, high
+
+
+def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
+    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time
+    of one.
+    """
+    time = run["time"].values
+    projection = f"projection of the {style.truth(run)}"
+    of_projection = run["nrmse_projected"].values
+    of_model = run["nrmse"].values
+    _draw_seeds(panel, time, of_projection, seed, style.BLUE, projection)
+    _draw_seeds(panel, time, of_model, seed, style.ORANGE, "reduced model")
+    label = f"NRMSE = {VALID_THRESHOLD:g}"
+    panel.axhline(VALID_THRESHOLD, label=label, color=style.NEUTRAL, linestyle="--", linewidth=0.8)
+    _mark_valid_time(panel, run, seed)
+    panel.set_yscale("log")
+    panel.set_xlim(time[0], time[-1])
+    panel.set_xlabel(style.label(run["time"]))
+    style.plain(panel)
+
+
+def _draw_seeds(
+    panel: Axes,
+    time: Array,
+    errors: Array,
+    seed: int,
+    colour: str,
+    label: str,
+    *,
+    most_points: int = 2000,
+) -> None:
+    """Draw errors (seed, T), all but one seed as thin lines without a label.
+
+    `most_points`: points of a curve beyond which more cannot be seen.
+    """
+    step = max(1, len(time) // most_points)
+    every = slice(None, None, step)
+    # a logarithmic axis has no place for zero
+    positive = np.where(errors > 0, errors, np.nan)
+    drawn = positive[:, every]
+    for number, curve in enumerate(drawn):
+        look: dict[str, Any] = {"linewidth": 0.4, "alpha": 0.5}
+        if number == seed:
+            look = {"label": label, "zorder": 3}
+        panel.plot(time[every], curve, color=colour, **look)
+
+
+def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
+    time = run["time"].values
+    valid = float(run["valid_time"][seed])
+    at = time[0] + valid
+    text = "valid to the end"
+    # a run that was measured for a shorter time than the others ends with its last sample
+    measured = time[np.isfinite(run["nrmse_projected"].values[seed])]
+    end = measured[-1] if len(measured) else time[-1]
+    if at < end:
+        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        panel.plot(at, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
+        unit = style.unit(run["time"], " {}")
+        text = f"valid for {valid:.3g}{unit}"
+        if run["status"][seed] != 0:
+            text += ", then diverges"
+    panel.set_title(text, loc="right", color=style.ORANGE)

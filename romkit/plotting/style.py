@@ -1,16 +1,15 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure as Figure
 from matplotlib.gridspec import GridSpec
@@ -28,14 +27,14 @@ MAX_COLUMNS = 4
 MAX_CURVES = 4
 """Largest number of components that one figure shows as curves."""
 
-STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
-"""Colours of states, and of differences, which have a sign."""
-
-MISSING = "0.85"
-"""Grey of values that are missing or lost."""
+STATE_MAP = "viridis"
+"""Colours of states, and of what has an order."""
 
 NO_SPACE = ("seed", "trajectory", "time", "input", "latent_component")
 """Dimensions that are none of space."""
+
+DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
+"""Units of places in the words of a map."""
 
 TO_THE_RIGHT = ("x", "lon", "longitude")
 """Names of dimensions that maps show from left to right, wherever they stand in the data."""
@@ -114,6 +113,17 @@ def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> A
     return panels
 
 
+def label_columns(
+    panels: Array, titles: Iterable[str], below: str, loc: Literal["center", "left"] = "center"
+) -> None:
+    """Write titles above columns of panels (rows, columns), and what is to the right below them."""
+    for panel, title in zip(panels[0], titles, strict=True):
+        lines = (title, panel.get_title(loc))
+        panel.set_title("\n".join(filter(None, lines)), loc=loc)
+    for panel in panels[-1]:
+        panel.set_xlabel(below)
+
+
 def plain(axes: Axes) -> Axes:
     """Panel without the lines at its top and right."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -124,11 +134,11 @@ def colours(values: Array) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low = float(np.nanmin(values))
     high = float(np.nanmax(values))
-    scale = Normalize(*_with_width(low, high))
+    scale = Normalize(*with_width(low, high))
     return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
 
 
-def _with_width(low: float, high: float) -> tuple[float, float]:
+def with_width(low: float, high: float) -> tuple[float, float]:
     """Return ends of a scale, which has some room beside a single value."""
     if low != high:
         return low, high
@@ -148,74 +158,10 @@ def limits(values: Array) -> tuple[float, float]:
     return low, high
 
 
-class Look(NamedTuple):
-    """Row of panels: its label, its colours with their ends, and what NaN means."""
-
-    label: str
-    colours: str
-    limits: tuple[float, float]
-    missing: str
-
-
-def looks(name: str, truth: Array, difference: Array) -> tuple[Look, Look, Look]:
-    """Return looks of the truth, which has this name, of the reduced model in the same colours, and
-    of the difference of both.
-    """
-    states = limits(truth)
-    largest = _error_limit(difference, states)
-    short = name.removesuffix(" model")
-    return (
-        Look(name, STATE_MAP, states, "missing"),
-        Look("reduced model", STATE_MAP, states, "diverged"),
-        Look(f"reduced − {short}", ERROR_MAP, (-largest, largest), ""),
-    )
-
-
-def _error_limit(difference: Array, states: tuple[float, float]) -> float:
-    """Return largest error on a scale around zero; not zero.
-
-    A model that is lost must not bleach the differences of other times and contexts, so that the
-    scale is no wider than that of the states.
-    """
-    low, high = states
-    smallest, largest = limits(difference)
-    largest = max(abs(smallest), abs(largest))
-    largest = min(largest, high - low)
-    if largest == 0:
-        return 1.0
-    return largest
-
-
-def draw_mesh(
-    panel: Axes,
-    places: tuple[Array, Array],
-    values: Array,
-    colours: str,
-    ends: tuple[float, float],
-) -> QuadMesh:
-    """Draw values (vertical, horizontal) at places (horizontal, vertical); grey means missing."""
-    # the scale of a panel without width would follow its colour bar, which one of several has
-    low, high = _with_width(*ends)
-    shades = matplotlib.colormaps[colours].with_extremes(bad=MISSING)
-    x, y = map(_edges, places)
-    return panel.pcolormesh(x, y, values, cmap=shades, vmin=low, vmax=high, rasterized=True)
-
-
-def _edges(places: Array) -> Array:
-    """Edges (N + 1,) of cells about places (N,), half way to the next; one cell alone is one wide."""
-    places = np.asarray(places, dtype=np.float64)
-    if len(places) == 1:
-        return places[0] + np.array([-0.5, 0.5])
-    between = (places[1:] + places[:-1]) / 2
-    first = 2 * places[0] - between[0]
-    last = 2 * places[-1] - between[-1]
-    return np.concatenate([[first], between, [last]])
-
-
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
     """Return unit of a variable, put into `pattern`; nothing where it has none."""
-    name = variable.attrs.get("units", "")
-    return display.with_unit(name, pattern)
+    name = str(variable.attrs.get("units", ""))
+    return display.with_unit(DEGREES.get(name, name), pattern)
 
 
 def label(variable: xr.DataArray) -> str:

@@ -13,8 +13,9 @@ import romkit
 from romkit import plotting
 from romkit.data import describe
 from romkit.data.grids import in_components
-from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure, scores
+from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure
 from romkit.plotting.places import place, quantity, telling_components
+from romkit.plotting.rollout import median_seed
 from romkit.projections import stack
 from tests.refusals import refused
 from tests.unit.data.own import plane, waves
@@ -113,7 +114,7 @@ def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, pr
     assert "of 3 seeds" in titles(figure)
     run = long_run(duration=5.0).expand_dims({"trajectory": 1, "seed": 3}).copy()
     run["valid_time"] = (("trajectory", "seed"), [[3.0, 1.0, 2.0]])
-    assert scores.median_seed(run) == 2
+    assert median_seed(run) == 2
 
 
 def test_long_runs_show_their_beginning_and_end_with_units_on_the_axes():

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import romkit
 from romkit.cli.main import app
 from romkit.plotting import plot_forecast
-from romkit.plotting.courses import plot_courses
+from romkit.plotting.forecasts import plot_courses
 
 
 def waves(runs=5):
