@@ -42,10 +42,9 @@ from romkit.learning.leftout import (
     held_out_runs,
     left_out,
 )
-from romkit.learning.motion import without_motion
-from romkit.learning.reading import described, read
+from romkit.learning.reading import described
 from romkit.learning.rhythm import warn_of_another, with_rhythm
-from romkit.learning.steady import SteadyModel, learned_steady
+from romkit.learning.steady import SteadyModel, at_rest, is_at_rest, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
 from romkit.verbs.law import report_of
@@ -146,31 +145,34 @@ def learn(
     elif group is not None:
         fix = "give context='hidden', or leave group out"
         raise InputError("group", expected="hidden parameters", got="none", fix=fix)
-    source, context = read(source, context)
-    fields = without_motion(source, context)
-    if fields is not None:
-        _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
-        return learned_steady(fields, held_out, seconds, Policy())
+    for variant in variants:
+        checks.one_of("variants", variant, VARIANTS)
     data = described(source, context)
-    _refuse_too_large(data)
+    _refuse_unlearnable(data)
+    moves = not is_at_rest(data)
+    if not moves:
+        _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
+        data = at_rest(data)
     if period is not None:
         warn_of_another(data, period)
         data = with_rhythm(data, period)
-    train = data
+    train, test = data, None
     if held_out is not None:
         train, test = datasets.split(data, held_out)
-    rows = [torch.from_numpy(fold) for fold in folds(contexts_of(train), FOLDS)]
-    for variant in variants:
-        checks.one_of("variants", variant, VARIANTS)
+    contexts = contexts_of(train)
+    groups = folds(contexts, FOLDS if moves else len(contexts))
+    rows = [torch.from_numpy(group) for group in groups]
     spaces = Spaces(train, rows, device=device, variants=variants)
     policy = Policy()
+    if not moves:
+        return learned_steady(spaces, test, seconds, policy)
     with runtime.budget("candidates", seconds):
         order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
     chosen = _chosen(order, policy)
     whole = fitted_model(chosen.model, ALL)
     of_folds = left_out(chosen.model)
     judged = of_folds
-    if held_out is not None:
+    if test is not None:
         judged = held_out_runs(whole, chosen.model.spaces, test)
     calibration, inside = calibrated(whole, of_folds, chosen.model.spaces.data)
     law = replace(whole.law, report=report_of(order, chosen.trial.candidate, policy))
@@ -196,12 +198,18 @@ def learn(
     return model
 
 
-def _refuse_too_large(data: xr.Dataset, *, multiple: int = 9) -> None:
-    """Refuse runs with which the memory would not suffice.
+def _refuse_unlearnable(data: xr.Dataset, *, multiple: int = 9) -> None:
+    """Refuse runs at fewer than three contexts, and those with which the memory would not suffice.
 
     `multiple`: memory that learning takes, in the size of the states in double precision, as
     was measured of 80 MB in 10 runs of 50 samples of 20 000 components.
     """
+    names = datasets.context_names(data)
+    number = len(np.unique(contexts_of(data), axis=0)) if names else 0
+    if number < 3:
+        got = f"{number} in {', '.join(names) or 'no parameter'}"
+        fix = "name the parameters, context=[...], or give more runs"
+        raise InputError("context", expected="three contexts or more", got=got, fix=fix)
     size = 8 * data["state"].size
     left = available()
     if multiple * size > left:

@@ -1,5 +1,9 @@
-"""Runs of any habit, in romkit's schema: files, tables and datasets, with common times."""
+"""Runs of any habit, in romkit's schema: files, tables and datasets, with common times, and fields
+without a time.
+"""
 
+import contextlib
+import io
 import os
 import warnings
 from collections.abc import Sequence
@@ -11,32 +15,22 @@ import pandas as pd
 import xarray as xr
 
 import romkit.data as datasets
-from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.errors import DataWarning, warn
 from romkit.data.circles import warn_of_circles
-from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
-from romkit.data.context import contexts_of
+from romkit.data.cleaning import (
+    from_complete_start,
+    with_common_times,
+    with_single_cells_filled,
+)
+from romkit.data.clocks import OWN_TIMES
 from romkit.data.equal_runs import warn_of_equal_runs
 from romkit.data.extremes import warn_of_extremes
-from romkit.data.schema import complete
+from romkit.data.names import TRAJECTORIES
+from romkit.readers.names import Fact, guessed_time
 from romkit.readers.several import read_runs
 
-OWN_TIMES = 1.5
-"""Interval between the samples of a run, in that of all runs together, from which on runs have times
-of their own.
-"""
-
-FILLED = 2000
-"""Components, at most, of states whose single missing numbers are filled."""
-
-EXTRAPOLATION = ((1.0,), (2.0, -1.0), (3.0, -3.0, 1.0), (4.0, -6.0, 4.0, -1.0))
-"""Weights of even samples in the value that is one interval before them, by the degree of the
-polynomial through them.
-"""
-
-EXTRAPOLATED = 0.02
-"""Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
-
+TWICE = np.array([0.0, 1.0])
+"""Times at which a field without a time is written into the schema."""
 
 Source: TypeAlias = (
     xr.Dataset | pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -57,11 +51,14 @@ def read(
 
 
 def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset:
-    """Return runs in romkit's schema, at three contexts or more."""
+    """Return runs in romkit's schema, whole from their start on and at common times; fields without
+    a time at two times.
+    """
+    given, names = read(source, context)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = _in_schema(source, context)
-    common = _with_common_times(data)
+        data = _in_schema(given, names)
+    common = with_common_times(data)
     for warning in caught:
         # it asks for what has been done
         if common is data or not _is_of_own_times(warning.message):
@@ -76,145 +73,69 @@ def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset
             DataWarning,
         )
     warn_of_circles(common)
-    filled = _with_single_cells_filled(common)
-    data = _from_complete_start(filled)
-    _check_contexts(data)
-    return data
+    return from_complete_start(with_single_cells_filled(common))
 
 
-def _in_schema(source: Source, context: str | Sequence[str] | None) -> xr.Dataset:
-    """Return files, tables and datasets in romkit's schema, on the times that they have."""
-    data, names = read(source, context)
-    if _has_schema(data):
+def _in_schema(data: xr.Dataset | pd.DataFrame, names: Sequence[str] | None) -> xr.Dataset:
+    """Return tables and datasets in romkit's schema, on the times that they have."""
+    fields = _without_time(data, names or ())
+    known = data if fields is None else fields
+    if isinstance(known, xr.Dataset) and "state" in known and "component" in known.dims:
         # `describe` warns of those in other data
-        warn_of_extremes(data)
-        warn_of_equal_runs(data)
-        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
-    return datasets.describe(data, context=names)
+        warn_of_extremes(known)
+        warn_of_equal_runs(known)
+        return known.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+    if fields is None:
+        return datasets.describe(data, context=names)
+    with contextlib.redirect_stdout(io.StringIO()):  # it would tell of the two times
+        return datasets.describe(fields, context=names, time="time")
 
 
 def _is_of_own_times(message: Warning | str) -> bool:
     """Tell whether a warning says that runs have times of their own."""
-    beginning, _ = OWN_TIMES_SAID.split("{share")
+    beginning, _ = OWN_TIMES.split("{share")
     return isinstance(message, DataWarning) and beginning in str(message)
 
 
-def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:
-    """Tell whether data have romkit's variables and dimensions."""
-    if not isinstance(data, xr.Dataset):
-        return False
-    return "state" in data and "component" in data.dims
-
-
-def _with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
-    """Return data in which components that are missing at single times, while others are there, are
-    those of splines through their own samples.
-
-    A snapshot of which a part is missing is none for a law: half a percent of lost numbers would
-    take an eighth of the snapshots of 24 components.
+def _without_time(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
+    """Return fields that have no time, at two times, also rows of a table that are the same at all
+    times of a run; None for others.
     """
-    state = data["state"].transpose(*datasets.DIMS)
-    values = np.asarray(state.values)  # (C, T, n)
-    is_missing = np.isnan(values)
-    is_single = is_missing & ~is_missing.all(-1, keepdims=True)
-    step = datasets.even_step(data["time"].values)
-    has_rates = "velocity" in data or "acceleration" in data
-    if not is_single.any() or step is None or has_rates or values.shape[-1] > FILLED:
-        return data
-    with warnings.catch_warnings():
-        # gaps that stay are said by `describe`
-        warnings.simplefilter("ignore", DataWarning)
-        courses = datasets.resampled(data, step)["state"].values
-    # rounding may have moved the last time beyond the end
-    if courses.shape != values.shape:
-        return data
-    courses[:, 0] = np.where(is_single[:, 0], _first_states(values), courses[:, 0])
-    is_filled = is_single & np.isfinite(courses)
-    if not is_filled.any():
-        return data
-    warn(
-        f"{int(is_filled.sum())} single numbers are missing, and filled by splines through the "
-        "samples beside them, as romkit.data.resampled does",
-        DataWarning,
-    )
-    completed = np.where(is_filled, courses, values)
-    return data.assign(state=(datasets.DIMS, completed, data["state"].attrs))
+    facts = _facts(data, names)
+    time = guessed_time(facts, [])
+    if isinstance(data, pd.DataFrame):
+        rows = data if time is None else data.drop(columns=time).drop_duplicates()
+        fields = _one_for_each_run(rows, names)
+    else:
+        has_names = bool(names) or "state" in facts
+        fields = data if time is None and has_names else None
+    if fields is None:
+        return None
+    fields = fields.set_coords([name for name in names if name in fields.data_vars])
+    return fields.expand_dims(time=TWICE).copy(deep=True)  # a view cannot be written to
 
 
-def _first_states(values: Array) -> Array:
-    """Return first states (C, n) by what errs least in the runs whose first sample is there:
-    polynomials through the samples (C, T, n) behind it, or the mean of the first states of the
-    others; NaN for components of which even that errs.
-    """
-    first = np.ma.masked_invalid(values[:, 0])  # (C, n)
-    number = (~np.ma.getmaskarray(first)).sum(0) - ~np.ma.getmaskarray(first)
-    of_others = np.ma.masked_where(number < 1, first.sum(0) - first.filled(0.0))
-    candidates = [(of_others / np.maximum(number, 1)).filled(np.nan)]
-    for weights in EXTRAPOLATION:
-        behind = values[:, 1 : len(weights) + 1]
-        if behind.shape[1] == len(weights):
-            candidates.append(np.einsum("k, ckn -> cn", weights, behind))
-    deviation = np.ma.masked_invalid(values).std((0, 1)).filled(0.0)  # (n,)
-    best = np.full_like(values[:, 0], np.nan)
-    smallest = EXTRAPOLATED * deviation
-    for candidate in candidates:
-        error = np.ma.abs(np.ma.masked_invalid(candidate) - first)
-        largest = error.max(0).filled(np.inf)
-        is_better = largest <= smallest
-        best = np.where(is_better, candidate, best)
-        smallest = np.where(is_better, largest, smallest)
-    return best
+def _one_for_each_run(rows: pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
+    """Return rows of a table as runs; None where a run has several, or no numbers."""
+    runs = [*names, *(name for name in TRAJECTORIES if name in rows)]
+    if not names or not {*names} <= {*rows.columns} or rows.duplicated(runs).any():
+        return None
+    states = rows.drop(columns=runs).select_dtypes("number")
+    if states.shape[1] == 0:
+        return None
+    columns = {**states, **rows[[*names]]}
+    return xr.Dataset({str(name): ("trajectory", column) for name, column in columns.items()})
 
 
-def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
-    """Return data from the first time on at which no run lacks a part of its state.
-
-    Forecasts begin there, and need it whole.
-    """
-    is_complete = complete(data, ["state"])  # (C, T)
-    first = int(is_complete.all(0).argmax())
-    if first == 0:
-        return data
-    time = data["time"].values
-    run = int(np.flatnonzero(~is_complete[:, 0])[0])
-    is_missing = np.isnan(data["state"].transpose(*datasets.DIMS).values[run, 0])
-    names = data["component"].values[is_missing]
-    component = str(names[0]) if len(names) else "a part of the state"
-    context = datasets.context_names(data)
-    about = ", ".join(f"{name} = {data[name].values.flat[run]:g}" for name in context[:1])
-    warn(
-        f"begins at time {time[first]:.4g}: a run lacks a part of its state before it, {component} "
-        f"of run {run} ({about}) say; a number there, or a column less, keeps the start",
-        DataWarning,
-    )
-    return data.isel(time=slice(first, None))
-
-
-def _with_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Return data as they are, or resampled where most runs have times of their own."""
-    times = data["time"].values.astype(float)
-    known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
-    intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
-    if not intervals:
-        return data
-    usual = np.median([np.median(steps) for steps in intervals])
-    if usual < OWN_TIMES * np.median(np.diff(times)):
-        return data
-    resampled = datasets.resampled(data)
-    # behind a gap that stays missing a run may have a single sample, at no common time
-    is_known = np.isfinite(resampled["state"].values).any((0, 2))  # (T,)
-    last = int(np.flatnonzero(is_known)[-1])
-    return resampled.isel(time=slice(0, last + 1))
-
-
-def _check_contexts(data: xr.Dataset) -> None:
-    """Refuse runs at fewer than three contexts."""
-    names = datasets.context_names(data)
-    number, parameters = 0, "no parameter"
-    if names:
-        number = len(np.unique(contexts_of(data), axis=0))
-        parameters = ", ".join(names)
-    if number < 3:
-        got = f"{number} in {parameters}"
-        fix = "name the parameters, context=[...], or give more runs"
-        raise InputError("context", expected="three contexts or more", got=got, fix=fix)
+def _facts(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> dict[str, Fact]:
+    """Return what tells of the variables, columns and dimensions that may be the time."""
+    if isinstance(data, pd.DataFrame):
+        others = data.dtypes.drop([name for name in names if name in data])
+        return {str(name): Fact(dtype.kind == "M", {}) for name, dtype in others.items()}
+    facts = {}
+    for name, values in data.variables.items():
+        if values.ndim in (1, 2):
+            facts[str(name)] = Fact(values.dtype.kind == "M", values.attrs)
+    for name in data.dims:
+        facts.setdefault(str(name), Fact(False, {}))
+    return facts

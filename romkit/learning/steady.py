@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 import xarray as xr
 from torch import Tensor
 
@@ -20,8 +19,8 @@ from romkit.data.context import contexts_of
 from romkit.learning.candidates import RunsCandidate, Spaces
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns, Interpolation
+from romkit.learning.reading import TWICE
 from romkit.metrics import deviations
-from romkit.numerics import folds
 from romkit.numerics.smoothers import (
     Kriging,
     Nearest,
@@ -185,35 +184,62 @@ def of_motion(model: "Learned | SteadyModel") -> "Learned":
     return model
 
 
+def is_at_rest(data: xr.Dataset, *, settled: float = 1e-6) -> bool:
+    """Tell whether runs do not move.
+
+    `settled`: range along time, in the deviation of the data, up to which a component is at rest.
+    """
+    if "control" in data:
+        return False
+    least = settled * deviations(data)
+    states = data["state"].values
+    # most runs move by their ends, and need no look at all of them
+    if (np.abs(states[:, -1] - states[:, 0]) > least).any():
+        return False
+    spans = np.fmax.reduce(states, axis=1) - np.fmin.reduce(states, axis=1)  # (C, n)
+    return not (spans > least).any()
+
+
+def at_rest(data: xr.Dataset) -> xr.Dataset:
+    """Return the first states of runs that do not move, at two times, and print what they are.
+
+    Raises:
+        InputError: values that are missing.
+    """
+    fields = data[["state"]].isel(time=[0, 0]).assign_coords(time=TWICE)
+    if not np.isfinite(fields["state"].values).all():
+        fix = "fill them, or leave these fields out"
+        raise InputError("state", expected="numbers in each field", got="missing ones", fix=fix)
+    lines = datasets.summary(fields).splitlines()
+    about_states, about_context = (line.split(maxsplit=1)[1] for line in lines[1:3])
+    count, n = data.sizes["trajectory"], data.sizes["component"]
+    print(f"fields   {count} without a time, n = {n}: {about_states}\ncontext  {about_context}")
+    return fields
+
+
 def learned_steady(
-    data: xr.Dataset, held_out: float | None, seconds: float, policy: Policy
+    spaces: Spaces, test: xr.Dataset | None, seconds: float, policy: Policy
 ) -> SteadyModel:
     """Choose a smoother by fields that are left out, and interpolate all fields by it.
 
     Args:
-        data: as of `romkit.learning.motion.without_motion`.
-        held_out: share of the contexts that judges the model in place of left-out fields.
+        spaces: of fields as of `at_rest`, each context a fold: a fit costs next to nothing.
+        test: fields that judge the model in place of left-out ones; None for these.
         seconds: of the processor, about.
         policy: rule of the choice.
     """
-    train = test = data
-    if held_out is not None:
-        train, test = datasets.split(data, held_out)
-    contexts = contexts_of(train)
-    # a fit costs next to nothing: each context is a fold
-    rows = [torch.from_numpy(fold) for fold in folds(contexts, len(contexts))]
-    spaces = Spaces(train, rows)
-    smoothers = _determined(*contexts.shape)
+    train = spaces.data
+    folds = spaces.folds
+    smoothers = _determined(*contexts_of(train).shape)
     candidates = [RunsCandidate(spaces, FieldInterpolation(each)) for each in smoothers]
-    order = preferred(search((), len(rows), policy, seconds, candidates), policy)
+    order = preferred(search((), len(folds), policy, seconds, candidates), policy)
     best = order[0].candidate
     projection = fit("identity", best.spaces.data)
     runs = best.interpolation.fitted(projection, best.spaces.data)
-    if held_out is None:
-        prediction = np.concatenate([best.errors(fold) for fold in range(len(rows))])
-        judged = [(np.setdiff1d(np.arange(len(contexts)), fold), fold) for fold in rows]
+    if test is None:
+        prediction = np.concatenate([best.errors(fold) for fold in range(len(folds))])
         others = [
-            _without_a_model(train.isel(trajectory=kept), train, fold) for kept, fold in judged
+            _without_a_model(spaces.kept(fold), train, rows) for fold, rows in enumerate(folds)
         ]
     else:
         followed = runs.follow(best.spaces.like(test))["state"].values
