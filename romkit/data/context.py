@@ -233,3 +233,13 @@ def check_has(
             got=f"variables {sorted(map(str, data.data_vars))}",
             fix=fix,
         )
+
+
+def check_number(data: xr.Dataset, fewest: int) -> None:
+    """Refuse runs at fewer contexts."""
+    names = context_names(data)
+    number = len(np.unique(contexts_of(data), axis=0)) if names else 0
+    if number < fewest:
+        got = f"{number} in {', '.join(names) or 'no parameter'}"
+        fix = "name the parameters, context=[...], or give more runs"
+        raise InputError("context", expected=f"{fewest} contexts or more", got=got, fix=fix)

@@ -15,8 +15,8 @@ import romkit.data as datasets
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
-from romkit.core.memory import available
-from romkit.data.context import contexts_of
+from romkit.core.memory import refuse_too_large
+from romkit.data.context import check_number, contexts_of
 from romkit.engine import Device
 from romkit.engine.threads import one_thread
 from romkit.hidden import wants_hidden, with_hidden_context
@@ -44,7 +44,7 @@ from romkit.learning.leftout import (
 )
 from romkit.learning.reading import described
 from romkit.learning.rhythm import warn_of_another, with_rhythm
-from romkit.learning.steady import SteadyModel, at_rest, is_at_rest, learned_steady
+from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
 from romkit.verbs.law import report_of
@@ -148,11 +148,12 @@ def learn(
     for variant in variants:
         checks.one_of("variants", variant, VARIANTS)
     data = described(source, context)
-    _refuse_unlearnable(data)
-    moves = not is_at_rest(data)
-    if not moves:
+    check_number(data, 3)
+    refuse_too_large("source", 8 * data["state"].size)
+    fields = fields_at_rest(data)
+    if fields is not None:
         _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
-        data = at_rest(data)
+        data = fields
     if period is not None:
         warn_of_another(data, period)
         data = with_rhythm(data, period)
@@ -160,11 +161,11 @@ def learn(
     if held_out is not None:
         train, test = datasets.split(data, held_out)
     contexts = contexts_of(train)
-    groups = folds(contexts, FOLDS if moves else len(contexts))
+    groups = folds(contexts, FOLDS if fields is None else len(contexts))
     rows = [torch.from_numpy(group) for group in groups]
     spaces = Spaces(train, rows, device=device, variants=variants)
     policy = Policy()
-    if not moves:
+    if fields is not None:
         return learned_steady(spaces, test, seconds, policy)
     with runtime.budget("candidates", seconds):
         order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
@@ -196,31 +197,6 @@ def learn(
     if isinstance(chosen.trial.candidate, RunsCandidate):
         return _interpolated(model, chosen.trial.candidate, judged, held_out is not None)
     return model
-
-
-def _refuse_unlearnable(data: xr.Dataset, *, multiple: int = 9) -> None:
-    """Refuse runs at fewer than three contexts, and those with which the memory would not suffice.
-
-    `multiple`: memory that learning takes, in the size of the states in double precision, as
-    was measured of 80 MB in 10 runs of 50 samples of 20 000 components.
-    """
-    names = datasets.context_names(data)
-    number = len(np.unique(contexts_of(data), axis=0)) if names else 0
-    if number < 3:
-        got = f"{number} in {', '.join(names) or 'no parameter'}"
-        fix = "name the parameters, context=[...], or give more runs"
-        raise InputError("context", expected="three contexts or more", got=got, fix=fix)
-    size = 8 * data["state"].size
-    left = available()
-    if multiple * size > left:
-        raise InputError(
-            "source",
-            expected=f"runs of at most {left / multiple / 1e9:.2g} GB, which need {multiple} times "
-            f"their size of the {left / 1e9:.2g} GB that are free",
-            got=f"{size / 1e9:.2g} GB",
-            fix="take every second time or cell, fewer runs, or coordinates in a basis, "
-            "romkit.basis(data).project(data)",
-        )
 
 
 def _refuse_options_of_motion(**options: object) -> None:

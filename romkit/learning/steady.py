@@ -184,28 +184,25 @@ def of_motion(model: "Learned | SteadyModel") -> "Learned":
     return model
 
 
-def is_at_rest(data: xr.Dataset, *, settled: float = 1e-6) -> bool:
-    """Tell whether runs do not move.
+def fields_at_rest(data: xr.Dataset, *, settled: float = 1e-6) -> xr.Dataset | None:
+    """Return the first states of runs that do not move, at two times, and print what they are; None
+    for others.
 
     `settled`: range along time, in the deviation of the data, up to which a component is at rest.
-    """
-    if "control" in data:
-        return False
-    least = settled * deviations(data)
-    states = data["state"].values
-    # most runs move by their ends, and need no look at all of them
-    if (np.abs(states[:, -1] - states[:, 0]) > least).any():
-        return False
-    spans = np.fmax.reduce(states, axis=1) - np.fmin.reduce(states, axis=1)  # (C, n)
-    return not (spans > least).any()
-
-
-def at_rest(data: xr.Dataset) -> xr.Dataset:
-    """Return the first states of runs that do not move, at two times, and print what they are.
 
     Raises:
         InputError: values that are missing.
     """
+    if "control" in data:
+        return None
+    least = settled * deviations(data)
+    states = data["state"].values
+    # most runs move by their ends, and need no look at all of them
+    if (np.abs(states[:, -1] - states[:, 0]) > least).any():
+        return None
+    spans = np.fmax.reduce(states, axis=1) - np.fmin.reduce(states, axis=1)  # (C, n)
+    if (spans > least).any():
+        return None
     fields = data[["state"]].isel(time=[0, 0]).assign_coords(time=TWICE)
     if not np.isfinite(fields["state"].values).all():
         fix = "fill them, or leave these fields out"
@@ -223,7 +220,7 @@ def learned_steady(
     """Choose a smoother by fields that are left out, and interpolate all fields by it.
 
     Args:
-        spaces: of fields as of `at_rest`, each context a fold: a fit costs next to nothing.
+        spaces: of fields as of `fields_at_rest`, each context a fold: a fit costs next to nothing.
         test: fields that judge the model in place of left-out ones; None for these.
         seconds: of the processor, about.
         policy: rule of the choice.

@@ -16,9 +16,7 @@ def test_runs_that_do_not_fit_are_refused_in_words(monkeypatch):
     t = np.linspace(0, 1, 11)
     states = np.random.default_rng(0).normal(size=(4, 11, 3))
     runs = romkit.data.from_arrays(states, t, context={"c": np.arange(4.0)})
-    monkeypatch.setattr(
-        importlib.import_module("romkit.learning.learn"), "available", lambda: 4000.0
-    )
+    monkeypatch.setattr(importlib.import_module("romkit.core.memory"), "available", lambda: 4000.0)
     with pytest.raises(InputError, match=r"source: .* GB"):
         romkit.learn(runs)
 
