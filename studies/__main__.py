@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from romkit.cli.describe import table
+from romkit.cli.facts import table
 from romkit.cli.main import OneLineErrors
 from romkit.core import checks
 from romkit.core.files import make_folder

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Argument, Context, Option
 
 import romkit
-from romkit.cli import describe, inputs, options, output, results, values
+from romkit.cli import facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import FileError
 from romkit.core.patterns import is_pattern
@@ -34,60 +34,33 @@ def info(
       romkit info runs/lorenz96-train.nc   what a dataset holds
     """  # noqa: D301, typer keeps the lines after \b as they are
     if not names:
-        output.add(**values.catalogue())
-        print(describe.everything())
+        output.show(facts.everything())
     elif len(names) > 1 or is_pattern(names[0]):
-        _show_data(names)
+        output.show(facts.of_data(inputs.read_files(names)))
     else:
-        _show(names[0])
+        output.show(_facts_of(names[0]))
 
 
-def _show(name: str) -> None:
-    """Print what a name or a file stands for."""
-    # first, as a list of the names takes seconds
-    _check_there(name)
+def _facts_of(name: str) -> facts.Facts:
+    """Return facts of what a name or a file stands for."""
+    is_file = Path(name).suffix and not inputs.is_in_file(name)
+    # first, as a list of the names takes seconds; no word of romkit has an ending
+    if is_file and not os.path.exists(os.path.expanduser(name)):
+        raise FileError(name, problem="no such file", fix="check the path")
     systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
     pretrained = romkit.projections.pretrained()
     kinds = romkit.laws.LAWS | romkit.integrators.DYNAMICS
     if name in systems or inputs.is_in_file(name):
-        system = inputs.system_named(name)
-        output.add(**values.system(system))
-        print(describe.system(system))
-    elif name in methods:
-        _show_text(name, describe.method(methods[name]))
-    elif name in kinds:
-        _show_text(name, describe.settings(kinds[name]))
-    elif name in pretrained or Path(name).suffix == ".safetensors":
-        from romkit.hidden import HiddenContext
-
-        model = romkit.load(name)
-        if isinstance(model, HiddenContext):
-            print(model)
-            return
-        output.add(**values.model(model))
-        print(describe.model(model))
-    else:
-        if not inputs.is_path(name):
-            checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
-        _show_data([name])
-
-
-def _check_there(name: str) -> None:
-    """Raise where a name with an ending, which no word of romkit has, is no file."""
-    is_file = Path(name).suffix and not inputs.is_in_file(name)
-    if is_file and not os.path.exists(os.path.expanduser(name)):
-        raise FileError(name, problem="no such file", fix="check the path")
-
-
-def _show_text(name: str, text: str) -> None:
-    output.add(name=name, text=text)
-    print(text)
-
-
-def _show_data(files: list[str]) -> None:
-    data = inputs.read_files(files)
-    output.add(**values.dataset(data))
-    print(describe.dataset(data))
+        return facts.of_system(inputs.system_named(name))
+    if name in methods:
+        return facts.of_method(methods[name])
+    if name in kinds:
+        return facts.of_law(kinds[name])
+    if name in pretrained or Path(name).suffix == ".safetensors":
+        return facts.of_model(romkit.load(name))
+    if not inputs.is_path(name):
+        checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
+    return facts.of_data(inputs.read_files([name]))
 
 
 def check(
@@ -133,7 +106,8 @@ def check(
         "time": time,
     }
     data = romkit.data.describe(data, **roles)
-    output.add(**values.dataset(data), summary=romkit.data.summary(data))
+    # describe has printed the summary
+    output.add(**facts.of_data(data))
     if target:
         results.write(romkit.data.save_dataset, data, target, label="\n")
 
@@ -174,6 +148,5 @@ def dataset(
     run = f"{inputs.short_name(system)}-{split or 'contexts'}"
     file = results.target(out, run, "data.nc", force)
     data = full_model.dataset(split, seed=seed, duration=duration, **context)
-    output.add(**values.dataset(data))
-    print(describe.dataset(data))
+    output.show(facts.of_data(data))
     results.write(romkit.data.save_dataset, data, file, label="\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Context, Option
 
 import romkit
-from romkit.cli import driven, inputs, options, output, results, values
+from romkit.cli import driven, facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.patterns import is_pattern
@@ -104,11 +104,23 @@ def forecast(
     if forecaster.began is not None:
         settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
-    output.add(**values.dataset(run), values=values.states(run))
+    output.add(**facts.of_data(run), values=_numbers(run))
     results.write(romkit.data.save_dataset, run, file)
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
         results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _numbers(run: "xr.Dataset", *, printed: int = 100_000) -> dict[str, object]:
+    """Return times, states and intervals of a forecast, of variables that are not large.
+
+    `printed`: numbers of a variable up to which JSON has its values; of more, the file has them.
+    """
+    shown: dict[str, object] = {"time": run["time"].values}
+    for name, variable in run.data_vars.items():
+        if "time" in variable.dims and variable.size <= printed:
+            shown[str(name)] = variable.values
+    return shown
 
 
 def _with_first_state(

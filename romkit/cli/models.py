@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, inputs, options, output, results, values
+from romkit.cli import facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import InputError
 
@@ -91,8 +91,7 @@ def fit(
     if basis is None and kind.trained:
         _suggest_basis(training.sizes.get("component", 0))
     projection = romkit.fit(method, training, **named, **settings)
-    output.add(**values.model(projection))
-    print(describe.model(projection))
+    output.show(facts.of_model(projection))
     results.write(romkit.save, projection, file, label="\n")
     # a projection by least squares has no curve of its training
     if projection.curves()[1]:
@@ -165,20 +164,17 @@ def law(
     training = inputs.read_data(data)
     if members is not None:
         ensemble = romkit.bootstrap(projection, estimator, training, members=members, seed=seed)
-        _show_law(_law_of_one_member(ensemble))
+        # equations print one by one; a stack of networks has no text of its own
+        law = ensemble.law
+        output.show(facts.of_model(law[0] if hasattr(law, "__getitem__") else law))
         output.wrote(ensemble.save(file.parent), label="\n", what=f"an ensemble of {members} to ")
         return
     if is_auto:
         fitted = romkit.law(projection, training, seconds=seconds, seed=seed)
     else:
         fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
-    _show_law(fitted)
+    output.show(facts.of_model(fitted))
     results.write(romkit.save, fitted, file, label="\n")
-
-
-def _show_law(law: "romkit.integrators.LearnedField") -> None:
-    output.add(**values.model(law))
-    print(describe.model(law))
 
 
 def _refuse_beside_auto(choices: dict[str, object]) -> None:
@@ -210,10 +206,3 @@ def _grid(choices: dict[str, object]) -> dict[str, tuple[Any, ...]]:
     for name, setting in choices.items():
         grid[name] = setting if isinstance(setting, tuple) else (setting,)
     return grid
-
-
-def _law_of_one_member(ensemble: "romkit.Ensemble") -> "romkit.integrators.LearnedField":
-    """Return the law of one member, where laws of a stack can be taken apart."""
-    law = ensemble.law
-    # equations print one by one; a stack of networks has no text of its own
-    return law[0] if hasattr(law, "__getitem__") else law

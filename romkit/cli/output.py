@@ -6,8 +6,6 @@ import contextlib
 import functools
 import inspect
 import io
-import json
-import math
 import os
 import re
 import sys
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 from typer.models import ArgumentInfo, ParameterInfo
 
+from romkit.cli import facts
 from romkit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,6 +84,12 @@ def add(**values: object) -> None:
     _running().values |= values
 
 
+def show(values: Mapping[str, object]) -> None:
+    """Print facts, as text or as JSON."""
+    add(**values)
+    print(facts.as_text(values))
+
+
 def wrote(path: object, label: str = "", what: str = "") -> None:
     """Print the name of a file that was written."""
     _running().written.append(str(path))
@@ -122,7 +127,7 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
             _current.reset(token)
             # a command that ends with an exit code of its own has results, too
             if as_json and not quiet and output.values:
-                print(as_text(output.values | {"wrote": output.written}))
+                print(facts.as_json(output.values | {"wrote": output.written}))
 
     _declare(run, command)
     return run
@@ -189,23 +194,3 @@ def _without_text(silent: bool) -> Iterator[None]:
     # functions of the package print, too: `romkit.data.describe` its summary
     with contextlib.redirect_stdout(io.StringIO()):
         yield
-
-
-def as_text(values: Mapping[str, object]) -> str:
-    """JSON of results; numbers that are not finite become null, which JSON has for them."""
-    return json.dumps(_plain(values), indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: object) -> object:
-    """Return the value in the types of JSON."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple | set):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)

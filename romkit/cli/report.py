@@ -11,21 +11,18 @@ import html
 import io
 import itertools
 import mimetypes
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, output, results, summaries
+from romkit.cli import facts, output, results
 from romkit.core import checks
-from romkit.core.display import as_plain_markdown
 from romkit.core.errors import FileError
 
 if TYPE_CHECKING:
-    import xarray as xr
     from markdown_it.token import Token
 
     from romkit.plotting.style import Figure
@@ -80,8 +77,8 @@ def _write_page(source: str, target: Path) -> None:
         markdown = existing(file).read_text(encoding="utf-8", errors="replace")
         text = page(markdown, file.stem, functools.partial(_picture_below, file.parent))
     else:
-        sections, figures = _described(source)
-        text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
+        described, figures = _described(source)
+        text = page(f"# {file.stem}\n\n{described}", file.stem, figures.__getitem__)
     make_folder(target.parent)
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -146,68 +143,27 @@ def _picture_below(folder: Path, name: str) -> bytes:
     return existing(file).read_bytes()
 
 
-def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
-    """Sections in Markdown, and the pictures that they show, by file name."""
+def _described(source: str) -> tuple[str, dict[str, bytes]]:
+    """Facts and pictures in Markdown, and the pictures by file name."""
+    figures: dict[str, Figure] = {}
     is_model = Path(source).suffix == ".safetensors"
     if is_model or source in romkit.projections.pretrained():
-        from romkit.hidden import HiddenContext
-
         model = romkit.load(source)
-        if isinstance(model, HiddenContext):
-            return [_printed("Hidden context", str(model))], {}
-        return _described_model(model)
-    return _described_data(romkit.data.open_dataset(source))
-
-
-def _described_model(
-    model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis",
-) -> tuple[list[str], dict[str, bytes]]:
-    text = describe.model(model)
-    if isinstance(model, romkit.bases.Basis):
-        return [_printed("Basis", text)], {}
-    if not isinstance(model, romkit.projections.Projection):
-        return [_printed("Law", text)], {}
-    versions = model.report.get("versions")
-    made_by = _facts("Made by", versions if isinstance(versions, dict) else {})
-    sections = [_printed("Model", text), made_by]
-    if not model.curves()[1]:
-        return sections, {}
-    curve = "## Training\n\n![loss over epochs](training.png)"
-    return [curve, *sections], {"training.png": _png(romkit.plotting.plot_training(model))}
-
-
-def _described_data(data: "xr.Dataset") -> tuple[list[str], dict[str, bytes]]:
-    attributes = {name: value for name, value in data.attrs.items() if str(value) != ""}
-    provenance = _facts("Provenance", attributes)
-    if "truth" not in data:
-        contents = describe.dataset(data.drop_attrs(deep=False))
-        return [_printed("Contents", contents), provenance], {}
-    sections = [
-        "## Errors\n\n![full and reduced model, error over time](rollout.png)",
-        _printed("In numbers", summaries.run(data)),
-        "## Latent state\n\n![latent state](latent.png)",
-        provenance,
-    ]
-    figures = {
-        "rollout.png": romkit.plotting.plot_rollout(data),
-        "latent.png": romkit.plotting.plot_latent(data),
-    }
-    return sections, {name: _png(figure) for name, figure in figures.items()}
-
-
-def _printed(title: str, text: str) -> str:
-    """Section with a text as it is printed: an indented block, in which nothing is markup."""
-    return f"## {title}\n\n{textwrap.indent(text, '    ')}"
-
-
-def _facts(title: str, values: Mapping[str, object]) -> str:
-    """Section with a table of names and values, in which every character that could be markup is
-    escaped.
-    """
-    rows = [f"## {title}\n\n| | |\n|---|---|"]
-    for name, value in values.items():
-        rows.append(f"| {as_plain_markdown(str(name))} | {as_plain_markdown(str(value))} |")
-    return "\n".join(rows)
+        described = facts.of_model(model)
+        if isinstance(model, romkit.projections.Projection):
+            described["made_by"] = model.report.get("versions", {})
+            if model.curves()[1]:
+                figures["training"] = romkit.plotting.plot_training(model)
+    else:
+        data = romkit.data.open_dataset(source)
+        described = facts.of_data(data)
+        if "truth" in data:
+            described = facts.of_run(data) | {"attributes": described["attributes"]}
+            figures["rollout"] = romkit.plotting.plot_rollout(data)
+            figures["latent"] = romkit.plotting.plot_latent(data)
+    pictures = [f"![{name}]({name}.png)" for name in figures]
+    contents = {f"{name}.png": _png(figure) for name, figure in figures.items()}
+    return "\n\n".join([*pictures, facts.as_markdown(described)]), contents
 
 
 def _png(figure: "Figure") -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Exit, Option
 
 import romkit
-from romkit.cli import inputs, options, output, results, summaries, values
+from romkit.cli import facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import InputError
 
@@ -78,8 +78,7 @@ def rollout(
     run = romkit.rollout(
         truth, projection, duration=duration, dt=dt, dynamics=latent, device=device, **context
     )
-    output.add(trajectories=values.run(run))
-    print(summaries.run(run))
+    output.show(facts.of_run(run))
     results.write(romkit.data.save_dataset, run, file, label="\n")
     figure = romkit.plotting.plot_rollout(run)
     results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
@@ -156,8 +155,7 @@ def branches(
     begin = _branch_start(start, system, context)
     branch = romkit.continuation(subject, start=begin, **settings, **context)
     verified = romkit.verify(branch, system) if verify else None
-    output.add(**values.branch(branch))
-    print(summaries.branch(branch, verified))
+    output.show(facts.of_branch(branch, verified))
     results.write(romkit.data.save_dataset, branch, file, label="\n")
     pictured = [branch]
     if verified is not None:
@@ -265,8 +263,7 @@ def infer(
         level=level,
         dynamics=latent,
     )
-    output.add(trajectories=values.inference(estimates))
-    print(summaries.inference(estimates))
+    output.show(facts.of_inference(estimates))
     results.write(romkit.data.save_dataset, estimates, file, label="\n")
 
 
@@ -311,8 +308,7 @@ def compare(
     comparison = romkit.compare(
         inputs.read_data(data), methods_named, laws_named, **named, **settings
     )
-    output.add(combinations=values.comparison(comparison))
-    print(summaries.comparison(comparison))
+    output.show(facts.of_comparison(comparison))
     results.write(romkit.data.save_dataset, comparison, file, label="\n")
     failed = json.loads(comparison.attrs["failed"])
     output.add(failed=failed)

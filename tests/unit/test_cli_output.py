@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli import forecast, inputs, output
+from romkit.cli import facts, forecast, inputs, output
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 from tests.unit.test_cli import ran, refusal, romkit_command
@@ -82,7 +82,7 @@ def test_every_command_prints_one_json_object(runs):
 
 
 def test_numbers_that_json_lacks_are_null():
-    text = output.as_text(
+    text = facts.as_json(
         {"a": [np.nan, np.inf, 1.0], "b": np.float32(2), "c": np.arange(2), 1: None}
     )
     assert json.loads(text) == {"a": [None, None, 1.0], "b": 2.0, "c": [0, 1], "1": None}
@@ -282,7 +282,7 @@ def test_parameters_in_the_names_of_files_are_the_context(runs, ending):
     assert np.allclose(found["context"]["speed"], runs.speed)
     assert np.allclose(open_dataset("waves.nc").state, runs.state)
     if ending == ".nc":
-        assert "5 trajectory" in ran(f"info {pattern}")
+        assert as_json(f"info {pattern}")["sizes"]["trajectory"] == 5
 
 
 def test_refusals_are_in_words_of_the_command():
