@@ -129,13 +129,12 @@ def _rows(fact: object) -> list[list[str]]:
         records = dict(fact)
     elif isinstance(fact, list) and fact and isinstance(fact[0], Mapping):
         records = {str(number): record for number, record in enumerate(fact)}
-    entries = list(records.values())
-    if not entries or not isinstance(entries[0], Mapping):
+    entries = [record for record in records.values() if isinstance(record, Mapping)]
+    if len(entries) < len(records) or not records:
         return [[name, word(value)] for name, value in records.items()]
-    heads = list(dict.fromkeys(itertools.chain(*entries)))
+    heads: list[str] = list(dict.fromkeys(itertools.chain(*entries)))
     rows = [["", *(head.replace("_", " ") for head in heads)]]
-    for name, record in records.items():
-        assert isinstance(record, Mapping)
+    for name, record in zip(records, entries, strict=True):
         rows.append([name, *(word(record.get(head, "")) for head in heads)])
     return rows
 
