@@ -22,7 +22,7 @@ from romkit.data.schema import DIMS, MIXED, check_states
 from romkit.data.summary import summary
 from romkit.readers.dates import digits_of_dates
 from romkit.readers.described_context import with_context
-from romkit.readers.names import Guess, columns_of_runs
+from romkit.readers.names import Guess, Guesses, columns_of_runs
 from romkit.readers.numbers import decoded
 from romkit.readers.roles import (
     LEAD,
@@ -110,7 +110,7 @@ def describe(
         trajectory=trajectory,
         time=time,
     )
-    guesses: list[Guess] = []
+    guesses: Guesses = []
     source, declared = _dataset(data, declared, guesses)
     declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
@@ -150,7 +150,7 @@ def _names(names: Sequence[str] | None) -> Names | None:
 
 
 def _dataset(
-    data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared, guesses: list[Guess]
+    data: xr.Dataset | xr.DataArray | pd.DataFrame, declared: Declared, guesses: Guesses
 ) -> tuple[xr.Dataset, Declared]:
     """Return the data as a dataset, and roles that are known by now."""
     if isinstance(data, xr.DataArray):

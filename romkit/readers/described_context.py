@@ -6,7 +6,7 @@ import xarray as xr
 from romkit.core.errors import InputError
 from romkit.core.types import Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
-from romkit.readers.names import Guess, columns_of_runs
+from romkit.readers.names import Guess, Guesses, columns_of_runs
 from romkit.readers.roles import LEAD, Roles
 
 ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
@@ -14,7 +14,7 @@ ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
 
 
 def with_context(
-    described: xr.Dataset, data: xr.Dataset, roles: Roles, guesses: list[Guess]
+    described: xr.Dataset, data: xr.Dataset, roles: Roles, guesses: Guesses
 ) -> tuple[xr.Dataset, Names]:
     """Return the dataset with coordinates along trajectories, and the names of its context.
 
@@ -46,7 +46,7 @@ def _with_equal_parameters(described: xr.Dataset, names: Names) -> xr.Dataset:
     return described
 
 
-def _varying(described: xr.Dataset, declared: Names | None, guesses: list[Guess]) -> Names:
+def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) -> Names:
     """Return the declared context; else the coordinates of numbers along the trajectories that vary.
 
     Raises:

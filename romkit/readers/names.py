@@ -56,6 +56,9 @@ class Guess(NamedTuple):
         return f"{self.role} {self.column}: {self.why}"
 
 
+Guesses = list[Guess]
+
+
 class Fact(NamedTuple):
     """Type and attributes of a variable that may be the time."""
 
@@ -72,7 +75,7 @@ def columns_of_runs(columns: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(usual + rarer))
 
 
-def guessed_time(facts: Mapping[str, Fact], guesses: list[Guess]) -> str | None:
+def guessed_time(facts: Mapping[str, Fact], guesses: Guesses) -> str | None:
     """Return the name that is time's, None where there is none, or nobody can tell which."""
     usual = [name for name in TIMES if name in facts]
     if usual:

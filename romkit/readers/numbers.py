@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from romkit.readers.names import Guess
+from romkit.readers.names import Guess, Guesses
 
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """Attributes that say how stored values become numbers."""
@@ -20,7 +20,7 @@ MISSING = {
 """Marks of numbers that are missing, in small letters, beside those that pandas knows."""
 
 
-def decoded(data: xr.Dataset, guesses: list[Guess]) -> xr.Dataset:
+def decoded(data: xr.Dataset, guesses: Guesses) -> xr.Dataset:
     """Return data whose values are real numbers, NaN where they are missing.
 
     Packed integers are unpacked. Fill values, and values outside the range that is declared as
@@ -64,7 +64,7 @@ def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, values, variable.attrs)
 
 
-def _valid(name: str, variable: xr.Variable, guesses: list[Guess]) -> xr.Variable:
+def _valid(name: str, variable: xr.Variable, guesses: Guesses) -> xr.Variable:
     """Return values with NaN outside the declared range, and where nothing was ever written."""
     # a declared range is in stored numbers, and packed ones have been unpacked by their reader
     is_stored = not any(key in variable.encoding for key in ("scale_factor", "add_offset"))
@@ -83,7 +83,7 @@ def _valid(name: str, variable: xr.Variable, guesses: list[Guess]) -> xr.Variabl
 def _say_doubtful_mark(
     name: str,
     variable: xr.Variable,
-    guesses: list[Guess],
+    guesses: Guesses,
     *,
     marks: tuple[float, ...] = (
         999,

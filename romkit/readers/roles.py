@@ -15,7 +15,7 @@ from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.rates import disagreement, sampled
 from romkit.data.schema import check_own_names
 from romkit.data.spelling import full_name
-from romkit.readers.names import RATES, Guess, described
+from romkit.readers.names import RATES, Guess, Guesses, described
 from romkit.readers.timeline import with_time
 
 LEAD = ("trajectory", "time")
@@ -78,9 +78,7 @@ class Roles:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def roles_of(
-    data: xr.Dataset, declared: Declared, guesses: list[Guess]
-) -> tuple[xr.Dataset, Roles]:
+def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr.Dataset, Roles]:
     """Return the roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
 
     Raises:
@@ -264,9 +262,7 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     return name
 
 
-def _states(
-    data: xr.Dataset, declared: Names | None, taken: set[str], guesses: list[Guess]
-) -> Names:
+def _states(data: xr.Dataset, declared: Names | None, taken: set[str], guesses: Guesses) -> Names:
     """Return the variables that are declared, else those of numbers along time that describe no
     other.
 
@@ -331,7 +327,7 @@ def _with_rates(
     states: Names,
     rates: dict[str, Names],
     taken: set[str],
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> tuple[Names, dict[str, Names]]:
     """Return variables of the state, and of its rates: those that are declared, and those that are
     called so and agree with difference quotients. Others are variables of the state.
@@ -366,7 +362,7 @@ def _is_rate(
     states: Names,
     rates: Mapping[str, Names],
     rate: str,
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> bool:
     """Tell whether a variable that is called velocity is one: a flow has a variable of this name
     that is no derivative, so that numbers decide.
@@ -409,7 +405,7 @@ def _doubt(
     states: Sequence[str],
     rates: Mapping[str, Names],
     rate: str,
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> None:
     """Say where rates do not agree with their states."""
     why = _disagreement(data, states, rates, rate)

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,24 +16,24 @@ from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
 from romkit.data.names import TRAJECTORIES, split_unit
 from romkit.data.units import is_unit
 from romkit.readers.dates import times_of_text
-from romkit.readers.names import Fact, Guess, columns_of_runs, guessed_time
+from romkit.readers.names import Fact, Guess, Guesses, columns_of_runs, guessed_time
 from romkit.readers.numbers import MISSING
 
 DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
 
-VALUES = ("value", "values")
-"""Names, in small letters, of the column of numbers of a long table."""
-
-VARIABLES = (
-    "variable", "var", "name", "quantity", "indicator", "measure", "metric", "observable",
-    "signal", "channel", "parameter", "species", "key",
+USUAL = (
+    ("value", "values"),
+    (
+        "variable", "var", "name", "quantity", "indicator", "measure", "metric", "observable",
+        "signal", "channel", "parameter", "species", "key",
+    ),
+    ("unit", "units"),
 )  # fmt: skip
-"""Names, in small letters, of the column that says of which variable a number is."""
-
-UNITS = ("unit", "units")
-"""Names, in small letters, of a column of the units of these variables."""
+"""Names, in small letters, of the columns of a long table: its numbers, of which variable each is, and in
+which unit.
+"""
 
 SPACE = (
     "x", "y", "z", "r", "s", "position", "pos", "distance", "depth", "height", "lat", "lon",
@@ -52,7 +52,7 @@ def of_table(
     context: Sequence[str],
     run: str | None,
     time: str | None,
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> tuple[xr.Dataset, str]:
     """Return a table as a dataset, and the name of its time.
 
@@ -72,10 +72,7 @@ def of_table(
     units = dict(table.attrs.get("units", {}))
     table, levels = _with_columns(table)
     table = _without_row_numbers(table, guesses)
-    time = _name_of_time(table, time, guesses)
-    if run is None:
-        run = _name_of_runs(table, context)
-    _check_columns(table, context, run, time)
+    run, time = _run_and_time(table, context, run, time, guesses)
     table = table.assign(**{time: _times(table[time], time)})
     table = _with_numbers(table, {run, time}, guesses)
     table = _widened(table, time, units, guesses)
@@ -86,26 +83,54 @@ def of_table(
     if run is None:
         table, run = _with_runs(table, context, time, space, is_single, guesses)
     keys = [run, time, *space]
-    _check_repeated(table, keys, run, time)
-    if not is_single:
-        table = _on_one_clock(table, run, time, guesses)
-    data = _with_constant_coordinates(table, keys, context)
+    _check_repeated(table, keys, time)
     if is_single:
-        data = data.isel(trajectory=0)
+        data = _with_constant_coordinates(table, keys, context).isel(trajectory=0)
+    else:
+        table = _on_one_clock(table, run, time, guesses)
+        data = _with_constant_coordinates(table, keys, context)
     if run == "trajectory":
         data = data.drop_vars("trajectory")
-    # a row of units knows better than a name
-    return _with_units(data, _units_in_names(table.columns) | units), time
+    for name, values in data.variables.items():
+        # a row of units knows better than a name, and what is no unit, as in "x[0]", is a name
+        unit = units.get(str(name)) or split_unit(str(name)).unit
+        if name in units or is_unit(unit):
+            values.attrs["units"] = unit
+    return data, time
 
 
-def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
-    for name, unit in units.items():
-        if name in data.variables:
-            data[name].attrs["units"] = unit
-    return data
+def _run_and_time(
+    table: pd.DataFrame,
+    context: Sequence[str],
+    run: str | None,
+    time: str | None,
+    guesses: Guesses,
+) -> tuple[str | None, str]:
+    """Return the columns that tell runs apart, None for none, and of time.
+
+    Raises:
+        InputError: there is no column of such a name, or a row without run.
+    """
+    time = time or time_among_columns(table, guesses)
+    if time is None:
+        raise InputError(
+            "data",
+            expected="a column of time",
+            got=listed(table.columns, 6),
+            fix="name it, time='...'; dates in the index: table.rename_axis('time'); a file for each "
+            "time: 'u_{time}.csv'; or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
+        )
+    if run is None:
+        run = _name_of_runs(table, context)
+    roles = [("time", time), *(("context", name) for name in context)]
+    for role, name in roles + ([] if run is None else [("trajectory", run)]):
+        checks.one_of(role, name, list(table.columns))
+    if run is not None:
+        _check_every_row(table[run], run)
+    return run, time
 
 
-def time_among_columns(table: pd.DataFrame, guesses: list[Guess]) -> str | None:
+def time_among_columns(table: pd.DataFrame, guesses: Guesses) -> str | None:
     """Return the column of time, None where there is none."""
     is_date = pd.api.types.is_datetime64_any_dtype
     # a table has no attributes
@@ -119,63 +144,66 @@ def is_text(column: pd.Series) -> bool:
 
 
 def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table with a column for each level of its index, and the names of these levels."""
-    _check_levels(table)
+    """Return the table with a column for each level of its index, and the names of these levels.
+
+    Raises:
+        InputError: columns or levels without a name of their own.
+    """
     if isinstance(table.index, DATES) and table.index.name is None:
         table = table.rename_axis("index" if "time" in table.columns else "time")
     levels = [str(name) for name in table.index.names if name is not None]
-    table = table.rename(columns=str)
     _check_names(table, levels)
+    table = table.rename(columns=str)
     if levels:
         table = table.reset_index().rename(columns=str)
-    if table.empty:
-        raise InputError(
-            "data",
-            expected="a table with rows and columns",
-            got=f"one of {table.shape[0]} rows and {table.shape[1]} columns",
-            fix="check how it was read or filtered",
-        )
     # groups, cuts and parquet make categories of numbers
     categories = table.select_dtypes("category").columns
     return table.astype({name: table[name].cat.categories.dtype for name in categories}), levels
 
 
-def _check_levels(table: pd.DataFrame) -> None:
-    """Raise where columns have several levels, or levels of the index have no names."""
-    if table.columns.nlevels > 1:
-        raise InputError(
-            "data",
-            expected="one name for each column",
-            got=f"{table.columns.nlevels} levels",
-            fix="join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]",
-        )
-    if table.index.nlevels > 1 and None in table.index.names:
-        fix = "name the levels: table.rename_axis(['run', 't']); a file with other separators: "
-        raise InputError("data", expected="names of the index", got="none", fix=fix + MORE)
-
-
 def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
-    """Raise where names occur twice, or are those of a file that was not split into columns."""
-    number_of = Counter([*levels, *table.columns])
-    repeated = sorted(name for name, number in number_of.items() if number > 1)
-    if repeated:
-        raise InputError(
-            "data",
-            expected="one column of each name",
-            got=f"{', '.join(repeated)} twice",
-            fix="rename one of them: table.columns = [...]",
-        )
-    first = str(table.columns[0]) if len(table.columns) else ""
-    if ";" in first or first.startswith(("#", "%")):
-        raise InputError(
-            "data",
-            expected="columns of a table",
-            got=f"a column {first[:40]!r}: semicolons between, or a line of comment",
-            fix=f"read it by {MORE}",
-        )
+    """Raise where columns, or levels of the index, have no name of their own, or nothing is there."""
+    columns = list(map(str, table.columns))
+    repeated = [name for name, number in Counter([*levels, *columns]).items() if number > 1]
+    first = columns[0] if columns else ""
+    refusals = (
+        (
+            table.columns.nlevels > 1,
+            "one name for each column",
+            f"{table.columns.nlevels} levels",
+            "join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]",
+        ),
+        (
+            table.index.nlevels > max(len(levels), 1),
+            "names of the index",
+            "none",
+            f"name the levels: table.rename_axis(['run', 't']); a file with other separators: {MORE}",
+        ),
+        (
+            repeated,
+            "one column of each name",
+            f"{', '.join(sorted(repeated))} twice",
+            "rename one of them: table.columns = [...]",
+        ),
+        (
+            ";" in first or first.startswith(("#", "%")),
+            "columns of a table",
+            f"a column {first[:40]!r}: semicolons between, or a line of comment",
+            f"read it by {MORE}",
+        ),
+        (
+            not len(table) or not (levels or columns),
+            "a table with rows and columns",
+            f"one of {table.shape[0]} rows and {table.shape[1]} columns",
+            "check how it was read or filtered",
+        ),
+    )
+    for is_wrong, expected, got, fix in refusals:
+        if is_wrong:
+            raise InputError("data", expected=expected, got=got, fix=fix)
 
 
-def _without_row_numbers(table: pd.DataFrame, guesses: list[Guess]) -> pd.DataFrame:
+def _without_row_numbers(table: pd.DataFrame, guesses: Guesses) -> pd.DataFrame:
     """Return the table without a first column that nobody named and that counts the rows, as R and
     pandas write it.
     """
@@ -187,34 +215,6 @@ def _without_row_numbers(table: pd.DataFrame, guesses: list[Guess]) -> pd.DataFr
         return table
     guesses.append(Guess("left out", repr(first), "it has no name, and counts the rows"))
     return table.drop(columns=first)
-
-
-def _name_of_time(table: pd.DataFrame, time: str | None, guesses: list[Guess]) -> str:
-    """Return the column of time.
-
-    Raises:
-        InputError: no column is called so.
-    """
-    name = time or time_among_columns(table, guesses)
-    if name is not None:
-        return name
-    raise InputError(
-        "data",
-        expected="a column of time",
-        got=", ".join(map(str, table.columns[:6])),
-        fix="name it, time='...'; dates in the index: table.rename_axis('time'); a file for each "
-        "time: 'u_{time}.csv'; or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
-    )
-
-
-def _check_columns(table: pd.DataFrame, context: Sequence[str], run: str | None, time: str) -> None:
-    columns = list(table.columns)
-    checks.one_of("time", time, columns)
-    for name in context:
-        checks.one_of("context", name, columns)
-    if run is not None:
-        checks.one_of("trajectory", run, columns)
-        _check_every_row(table[run], run)
 
 
 def _check_every_row(column: pd.Series, name: str) -> None:
@@ -251,7 +251,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
 
 
 def _with_numbers(
-    table: pd.DataFrame, labels: set[str | None], guesses: list[Guess], *, mostly: float = 0.5
+    table: pd.DataFrame, labels: set[str | None], guesses: Guesses, *, mostly: float = 0.5
 ) -> pd.DataFrame:
     """Return the table with numbers in place of text that says numbers, NaN where a mark says that
     one is missing.
@@ -290,99 +290,52 @@ def _with_numbers(
     return table.assign(**columns)
 
 
-def _units_in_names(names: Sequence[str]) -> dict[str, str]:
-    """Return units behind names, as in "x [m]" and "x / m"; what is no unit, as in "x[0]", is a
-    name.
-    """
-    units = {name: split_unit(name).unit for name in names}
-    return {name: unit for name, unit in units.items() if is_unit(unit)}
-
-
 def _widened(
-    table: pd.DataFrame, time: str, units: dict[str, str], guesses: list[Guess]
+    table: pd.DataFrame, time: str, units: dict[str, str], guesses: Guesses
 ) -> pd.DataFrame:
     """Return a table of rows (..., variable, value) with a column for each variable; others as they
     are. Where a row is missing, the variable is NaN.
 
     Raises:
-        InputError: several rows of one variable, time and place, or several units of a variable.
+        InputError: several rows of one variable, time and place, a row without one of these, or
+            several units of a variable.
     """
-    value = _column_called(table, VALUES, time)
-    variable = _column_called(table, VARIABLES, time)
-    if value is None or variable is None or not is_text(table[variable]):
+    names = {str(name).strip().lower(): str(name) for name in table.columns if name != time}
+    value, variable, unit = (
+        next((names[name] for name in usual if name in names), "") for usual in USUAL
+    )
+    if not value or not variable or not is_text(table[variable]):
         return table
     others = table.columns.drop([value, variable])
-    about = [name for name in others if _is_about(table, name, variable)]
-    keys = list(others.drop(about))
+    keys = [name for name in others if name != unit and not _is_about(table, name, variable)]
     # text beside one number in each row is a remark or a name of the run
     if not table.duplicated(keys).any():
         return table
-    _check_long(table, keys, variable)
-    for name in about:
-        if name.strip().lower() in UNITS:
-            units |= _units_of_variables(table, variable, name)
+    for name in (*keys, variable):
+        _check_every_row(table[name], name)
+    _check_once(table, [*keys, variable], f"one value of each {variable}", "data.drop_duplicates()")
+    if unit:
+        pairs = table[[variable, unit]].drop_duplicates()
+        _check_once(pairs, [variable], f"one unit of each {variable}", "convert them to one")
+        units |= pairs.set_index(variable)[unit].dropna().astype(str).to_dict()
     wide = table.pivot(index=keys, columns=variable, values=value).rename(columns=str)
     guesses.append(Guess("variables", listed(wide.columns), f"those in {variable}"))
     return wide.rename_axis(columns=None).reset_index()
 
 
-def _column_called(table: pd.DataFrame, names: Sequence[str], time: str) -> str | None:
-    """Return the column of the first of these names that there is, in any letters; never time's."""
-    plain = {name.strip().lower(): name for name in table.columns if name != time}
-    return next((plain[name] for name in names if name in plain), None)
-
-
 def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
-    """Tell whether a column of text says something of each variable, its unit or its long name."""
-    if name.strip().lower() in UNITS:
-        return True
+    """Tell whether a column of text says something of each variable, its long name say."""
     if not is_text(table[name]) or table[name].nunique() < 2:
         return False
     return int(table.groupby(variable)[name].nunique().max()) <= 1
 
 
-def _units_of_variables(table: pd.DataFrame, variable: str, column: str) -> dict[str, str]:
-    """Return units of the variables of a long table.
-
-    Raises:
-        InputError: a variable has several units.
-    """
-    pairs = table[[variable, column]].dropna().drop_duplicates()
-    repeated = pairs[variable][pairs[variable].duplicated()]
+def _check_once(table: pd.DataFrame, keys: Sequence[str], expected: str, fix: str) -> None:
+    """Raise where several rows have the same keys."""
+    repeated = table.loc[table.duplicated(list(keys)), list(keys)]
     if len(repeated):
-        raise InputError(
-            "data",
-            expected=f"one unit of each {variable}",
-            got=f"several of {repeated.iloc[0]}",
-            fix="convert them to one",
-        )
-    return {str(label): str(unit) for label, unit in pairs.itertuples(index=False)}
-
-
-def _check_long(table: pd.DataFrame, keys: Sequence[str], variable: str) -> None:
-    """Raise where a variable has several values at one time and place, a row none of the keys, or a
-    variable is called as a column.
-    """
-    for name in (*keys, variable):
-        _check_every_row(table[name], name)
-    clashing = sorted(set(table[variable].astype(str)) & set(keys))
-    if clashing:
-        raise InputError(
-            "data",
-            expected=f"names in {variable} that no column has",
-            got=", ".join(clashing),
-            fix=f"rename the column: data.rename(columns={{{clashing[0]!r}: ...}})",
-        )
-    repeated = table.loc[table.duplicated([*keys, variable]), [*keys, variable]]
-    if len(repeated):
-        got = ", ".join(f"{name}={value}" for name, value in repeated.iloc[0].items())
-        raise InputError(
-            "data",
-            expected=f"one value of each {variable}",
-            got=f"several for {got}",
-            fix="add a column that tells the runs apart; rows that are there twice: "
-            "data.drop_duplicates()",
-        )
+        row = ", ".join(f"{name}={value}" for name, value in repeated.iloc[0].items())
+        raise InputError("data", expected=expected, got=f"several for {row}", fix=fix)
 
 
 def _with_space(
@@ -390,7 +343,7 @@ def _with_space(
     keys: list[str],
     runs: Sequence[str],
     levels: list[str],
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the table and its dimensions of space: levels of its index, and the fewest columns by
     which rows of one time of a run differ. A column `place` numbers places that fill no grid.
@@ -438,7 +391,7 @@ def _columns_of_places(
 
 
 def _along(
-    table: pd.DataFrame, names: list[str], guesses: list[Guess], *, filling: int = 4
+    table: pd.DataFrame, names: list[str], guesses: Guesses, *, filling: int = 4
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with its dimensions, which are the number of the place where a grid would be
     empty.
@@ -505,7 +458,7 @@ def _with_runs(
     time: str,
     space: Sequence[str],
     is_single: bool,
-    guesses: list[Guess],
+    guesses: Guesses,
 ) -> tuple[pd.DataFrame, str]:
     """Return the table with a column of runs, and its name: rows of one context are a run, or rows
     before the times begin again.
@@ -546,27 +499,23 @@ def _restarts(
     return runs if (counts <= 1).all(axis=None) else None
 
 
-def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str, time: str) -> None:
+def _check_repeated(table: pd.DataFrame, keys: Sequence[str], time: str) -> None:
     """Raise where a run has several rows of one time and place."""
-    repeated = table.loc[table.duplicated(list(keys)), list(keys)]
-    if not len(repeated):
-        return
-    row = repeated.iloc[0].drop(run)
-    got = f"several for {', '.join(f'{name}={value}' for name, value in row.items())}"
     fix = (
         "name the runs, trajectory='...' or `romkit check FILE --trajectory ... --out NEW`, or all "
         "parameters, context=[...], or put dimensions into the index, "
         "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()"
     )
+    names = ", ".join(name for name in keys if name != "trajectory")
+    expected = f"one row for each {names}"
     clock = table[time]
     if clock.dtype.kind in "fiu" and single_precision(clock.to_numpy(np.float64)):
-        got = f"{got}, in times rounded to single precision (float32)"
+        expected = f"{expected}, and times that are not rounded to single precision (float32)"
         fix = IN_DOUBLE
-    names = ", ".join(name for name in keys if name != "trajectory")
-    raise InputError("data", expected=f"one row for each {names}", got=got, fix=fix)
+    _check_once(table, keys, expected, fix)
 
 
-def _on_one_clock(table: pd.DataFrame, run: str, time: str, guesses: list[Guess]) -> pd.DataFrame:
+def _on_one_clock(table: pd.DataFrame, run: str, time: str, guesses: Guesses) -> pd.DataFrame:
     """Return the table with times that runs share."""
     times = table[time]
     if times.dtype.kind in "mM":
@@ -593,23 +542,16 @@ def _with_constant_coordinates(
     Where each run has one time, as first states have, these are the parameters and text alone.
     """
     run, time, *space = keys
-    groups = table.groupby(run)
-    has_course = groups[time].nunique().max() > 1
+    has_course = table.groupby(run)[time].nunique().max() > 1
     data = table.set_index(list(keys)).to_xarray()
     for name in table.columns.difference(keys, sort=False):
-        is_state = not has_course and name not in context and table[name].dtype.kind == "f"
-        if is_state:
-            continue
+        if not has_course and name not in context and table[name].dtype.kind == "f":
+            continue  # a state
         varies = table[name].nunique(dropna=False) > 1
-        if space and varies and _is_constant(table, name, space):
-            places = table.drop_duplicates(space).set_index(space)[name].to_xarray()
-            data = data.drop_vars(name).assign_coords({name: places.variable})
-        elif _is_constant(table, name, [run]):
-            coordinate = (run, groups[name].first().values)
-            data = data.drop_vars(name).assign_coords({name: coordinate})
+        for along in ([space] if space and varies else []) + [[run]]:
+            groups = table.groupby(along)[name]
+            if groups.nunique(dropna=False).max() <= 1:
+                column = groups.first().to_xarray().variable
+                data = data.drop_vars(name).assign_coords({name: column})
+                break
     return data
-
-
-def _is_constant(table: pd.DataFrame, name: str, within: Sequence[str]) -> bool:
-    """Tell whether a column has one value in each group of rows."""
-    return int(table.groupby(list(within))[name].nunique(dropna=False).max()) <= 1

@@ -9,12 +9,10 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock, seconds_since_first, shared_clock, with_missing_times
 from romkit.data.names import TIMES, TRAJECTORIES
-from romkit.readers.names import Fact, Guess, guessed_time
+from romkit.readers.names import Fact, Guess, Guesses, guessed_time
 
 
-def with_time(
-    data: xr.Dataset, declared: str | None, guesses: list[Guess]
-) -> tuple[xr.Dataset, str]:
+def with_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tuple[xr.Dataset, str]:
     """Return data with times as increasing numbers along `time`, and the name of time in the data."""
     name = _time_name(data, declared, guesses)
     if name not in data.variables:
@@ -56,7 +54,7 @@ def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
     return data.assign_coords({name: (times.dims, seconds, about)})
 
 
-def _time_name(data: xr.Dataset, declared: str | None, guesses: list[Guess]) -> str:
+def _time_name(data: xr.Dataset, declared: str | None, guesses: Guesses) -> str:
     """Return name of the variable or dimension of time.
 
     Raises:
@@ -98,7 +96,7 @@ def _refuse_without_time(data: xr.Dataset) -> NoReturn:
     raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {dims}", fix=fix)
 
 
-def _on_one_clock(data: xr.Dataset, name: str, guesses: list[Guess]) -> xr.Dataset:
+def _on_one_clock(data: xr.Dataset, name: str, guesses: Guesses) -> xr.Dataset:
     """Return data of runs with times (run, step) of their own along one dimension of time."""
     clock_of_runs = data[name]
     run, step = map(str, clock_of_runs.dims)
