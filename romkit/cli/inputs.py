@@ -152,8 +152,7 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Return runs in files, joined where there are several; warns of those that blew up."""
-    from romkit.data.equal_runs import warn_of_equal_runs
-    from romkit.data.extremes import warn_of_extremes
+    from romkit.data.habits import warn_of_habits
     from romkit.data.schema import DIMS
     from romkit.readers.several import read_runs
 
@@ -168,8 +167,7 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
         )
     # other data are described first, which warns of them
     if "state" in data and set(data["state"].dims) == set(DIMS):
-        warn_of_extremes(data)
-        warn_of_equal_runs(data)
+        warn_of_habits(data, "extremes", "equal runs")
     return data
 
 

@@ -16,15 +16,13 @@ import xarray as xr
 
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, warn
-from romkit.data.circles import warn_of_circles
 from romkit.data.cleaning import (
     from_complete_start,
     with_common_times,
     with_single_cells_filled,
 )
 from romkit.data.clocks import OWN_TIMES
-from romkit.data.equal_runs import warn_of_equal_runs
-from romkit.data.extremes import warn_of_extremes
+from romkit.data.habits import warn_of_habits
 from romkit.data.names import TRAJECTORIES
 from romkit.readers.names import Fact, guessed_time
 from romkit.readers.several import read_runs
@@ -72,7 +70,7 @@ def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset
             "romkit.data.resampled",
             DataWarning,
         )
-    warn_of_circles(common)
+    warn_of_habits(common, "circles")
     return from_complete_start(with_single_cells_filled(common))
 
 

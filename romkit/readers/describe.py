@@ -14,8 +14,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
-from romkit.data.equal_runs import warn_of_equal_runs
-from romkit.data.extremes import warn_of_extremes
+from romkit.data.habits import warn_of_habits
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import DIMS, MIXED, check_states
@@ -130,8 +129,7 @@ def describe(
         warn(f"left out: {', '.join(words)}", DataWarning)
     for guess in guesses:
         warn(str(guess), DataWarning)
-    warn_of_extremes(described)
-    warn_of_equal_runs(described)
+    warn_of_habits(described, "extremes", "equal runs")
     print(summary(described))
     return described
 

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -80,23 +80,28 @@ def of_table(
     levels = [name for name in table.columns if name in {*levels} - {run, time}]
     table, space = _with_space(table, [*runs, time], runs, levels, guesses)
     is_single = run is None and _is_single(table, context, time, space)
-    if run is None:
-        table, run = _with_runs(table, context, time, space, is_single, guesses)
+    if is_single:
+        table, run = table.assign(trajectory=0), "trajectory"
+    elif run is None:
+        table, run = _with_runs(table, context, time, space, guesses)
     keys = [run, time, *space]
     _check_repeated(table, keys, time)
-    if is_single:
-        data = _with_constant_coordinates(table, keys, context).isel(trajectory=0)
-    else:
+    if not is_single:
         table = _on_one_clock(table, run, time, guesses)
-        data = _with_constant_coordinates(table, keys, context)
+    data = _with_constant_coordinates(table, keys, context)
     if run == "trajectory":
-        data = data.drop_vars("trajectory")
-    for name, values in data.variables.items():
-        # a row of units knows better than a name, and what is no unit, as in "x[0]", is a name
-        unit = units.get(str(name)) or split_unit(str(name)).unit
-        if name in units or is_unit(unit):
-            values.attrs["units"] = unit
-    return data, time
+        data = data.drop_vars("trajectory").squeeze(run if is_single else [])
+    return _with_units(data, units), time
+
+
+def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
+    """Return data with these units, or those behind names."""
+    # a row of units knows better than a name, and what is no unit, as in "x[0]", is a name
+    behind = {str(name): split_unit(str(name)).unit for name in data.variables}
+    known = {name: unit for name, unit in behind.items() if is_unit(unit)} | dict(units)
+    for name in known.keys() & data.variables.keys():
+        data[name].attrs["units"] = known[name]
+    return data
 
 
 def _run_and_time(
@@ -301,9 +306,7 @@ def _widened(
             several units of a variable.
     """
     names = {str(name).strip().lower(): str(name) for name in table.columns if name != time}
-    value, variable, unit = (
-        next((names[name] for name in usual if name in names), "") for usual in USUAL
-    )
+    value, variable, unit = (_first_of(usual, names) for usual in USUAL)
     if not value or not variable or not is_text(table[variable]):
         return table
     others = table.columns.drop([value, variable])
@@ -315,12 +318,26 @@ def _widened(
         _check_every_row(table[name], name)
     _check_once(table, [*keys, variable], f"one value of each {variable}", "data.drop_duplicates()")
     if unit:
-        pairs = table[[variable, unit]].drop_duplicates()
-        _check_once(pairs, [variable], f"one unit of each {variable}", "convert them to one")
-        units |= pairs.set_index(variable)[unit].dropna().astype(str).to_dict()
+        units |= _units_of_variables(table, variable, unit)
     wide = table.pivot(index=keys, columns=variable, values=value).rename(columns=str)
     guesses.append(Guess("variables", listed(wide.columns), f"those in {variable}"))
     return wide.rename_axis(columns=None).reset_index()
+
+
+def _units_of_variables(table: pd.DataFrame, variable: str, unit: str) -> dict[str, str]:
+    """Return units of the variables of a long table.
+
+    Raises:
+        InputError: a variable has several units.
+    """
+    pairs = table[[variable, unit]].drop_duplicates()
+    _check_once(pairs, [variable], f"one unit of each {variable}", "convert them to one")
+    return pairs.set_index(variable)[unit].dropna().astype(str).to_dict()
+
+
+def _first_of(usual: Sequence[str], names: dict[str, str]) -> str:
+    """Return what the first of the usual names stands for, "" where there is none."""
+    return next((names[name] for name in usual if name in names), "")
 
 
 def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
@@ -457,19 +474,18 @@ def _with_runs(
     context: Sequence[str],
     time: str,
     space: Sequence[str],
-    is_single: bool,
     guesses: Guesses,
 ) -> tuple[pd.DataFrame, str]:
     """Return the table with a column of runs, and its name: rows of one context are a run, or rows
     before the times begin again.
     """
-    if not is_single and not space and table.duplicated([*context, time]).any():
+    if not space and table.duplicated([*context, time]).any():
         runs = _restarts(table, time, context)
         if runs is not None:
             why = f"times begin again: {int(runs.max()) + 1}, in the order of the rows"
             guesses.append(Guess("runs", "trajectory", why))
             return table.assign(trajectory=runs), "trajectory"
-    if is_single or not context:
+    if not context:
         return table.assign(trajectory=0), "trajectory"
     groups = table.groupby(list(context))
     if table[time].nunique() > 1 and groups[time].nunique().max() == 1:
