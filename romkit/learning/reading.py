@@ -80,8 +80,7 @@ def _in_schema(data: xr.Dataset | pd.DataFrame, names: Sequence[str] | None) -> 
     known = data if fields is None else fields
     if isinstance(known, xr.Dataset) and "state" in known and "component" in known.dims:
         # `describe` warns of those in other data
-        warn_of_extremes(known)
-        warn_of_equal_runs(known)
+        warn_of_habits(known, "extremes", "equal runs")
         return known.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     if fields is None:
         return datasets.describe(data, context=names)
