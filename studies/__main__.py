@@ -151,6 +151,29 @@ def gate(
     print(headline.page(found, headline.read(reference)))
 
 
+@app.command(name="ablation")
+def special_candidates(
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(help="Names of sets, or parts of them; may be repeated. All by default."),
+    ] = None,
+) -> None:
+    """Leave each special candidate of `romkit.learn` out where it was taken, and write the page.
+
+    \b
+    Examples:
+      python -m studies ablation --sets patients     what results.json lacks of this set
+      python -m studies ablation                     all forty sets, half an hour of a core
+
+    What studies/ablation/results.json has is not computed anew.
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    from studies.ablation import report, tasks
+    from studies.report import write_text
+
+    found = tasks.run(report.RESULTS, sets or ())
+    print(write_text(report.PLACE / "RESULTS.md", report.page(found)))
+
+
 def _chosen(name: str, argument: str, preset: str | None) -> runner.Study:
     found = runner.discover()
     chosen = found[checks.one_of("study", name, found)]

@@ -15,6 +15,7 @@ import xarray as xr
 import romkit
 from romkit.core.errors import InputError
 from romkit.core.files import atomic
+from romkit.core.runtime import versions
 from romkit.core.sources import provenance
 from romkit.core.types import Array
 from romkit.learning import VARIANTS
@@ -27,12 +28,12 @@ CANDIDATES = ("interpolation", *VARIANTS)
 """Special candidates: runs that are interpolated, and the variants."""
 
 MARKS = {
-    "interpolation": "runs interpolated at equal times",
-    "clocks": "phases of clocks",
-    "regressions": "the runs",
+    "interpolation": ("runs interpolated at equal times",),
+    "clocks": ("phases of clocks",),
+    "regressions": (" of the runs,", "mean of the runs"),
     "coordinates": ("log ", "1/"),
-    "inputs": "between samples",
-    "period": "period ",
+    "inputs": ("between samples",),
+    "period": ("period ",),
 }
 """What the name of a candidate has in it."""
 
@@ -69,7 +70,8 @@ def _known_or_learned(file: Path, name: str, without: str | None) -> Found:
     title = name if without is None else f"{name}, without {without}"
     known = read(file)
     if title not in known:
-        found = learned(name, without) | {"sources": provenance()}
+        sources = provenance() | {"versions": ", ".join(map(" ".join, versions().items()))}
+        found = learned(name, without) | {"sources": sources}
         known = read(file) | {title: found}  # another process may have written meanwhile
         with atomic(file) as temporary:
             temporary.write_text(json.dumps(known, indent=1, default=float) + "\n")
@@ -84,7 +86,7 @@ def learned(name: str, without: str | None = None) -> Found:
     Returns:
         errors: of each run of the test [deviations of the data], `nearest` those of the training run
             at the nearest context, `model` the name of what forecasts, `taken` the special
-            candidates in it, and `report` the rows of all candidates that were tried.
+            candidates in it, `seconds` of the processor, and `cost` those of each special candidate.
     """
     train, test, exact = data_of(name)
     try:
@@ -94,7 +96,8 @@ def learned(name: str, without: str | None = None) -> Found:
             states = forecasts(model, test)["state"]
     except InputError as error:
         return {"failed": str(error)}
-    (chosen,) = (row for row in model.law.report if row["chosen"])
+    rows = model.law.report
+    (chosen,) = (row for row in rows if row["chosen"])
     scale, truth = deviations(train), exact["state"].values
     return {
         "errors": forecast_error(states, truth, scale).tolist(),
@@ -103,7 +106,7 @@ def learned(name: str, without: str | None = None) -> Found:
         "taken": taken(chosen["settings"]),
         "claimed": model.error,
         "seconds": model.seconds,
-        "report": model.law.report,
+        "cost": costs(rows),
     }
 
 
@@ -135,12 +138,16 @@ def settings(train: xr.Dataset, without: str | None) -> Mapping[str, object]:
 
 def taken(model: str) -> list[str]:
     """List the special candidates in the name of a model."""
-    found = []
-    for candidate, marks in MARKS.items():
-        several = (marks,) if isinstance(marks, str) else marks
-        if any(mark in model for mark in several):
-            found.append(candidate)
-    return found
+    return [name for name, marks in MARKS.items() if any(mark in model for mark in marks)]
+
+
+def costs(rows: Sequence[Mapping[str, object]]) -> dict[str, float]:
+    """Sum the seconds of the trials of each special candidate."""
+    seconds = dict.fromkeys(CANDIDATES, 0.0)
+    for row in rows:
+        for candidate in taken(row["settings"]):
+            seconds[candidate] += row["seconds"]
+    return seconds
 
 
 def _nearest(train: xr.Dataset, test: xr.Dataset) -> Array:
