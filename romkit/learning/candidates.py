@@ -231,7 +231,10 @@ class ModelCandidate(LawCandidate):
         further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
             return further + [self._beside(self.spaces, e) for e in self.simpler]
-        several = [self.spaces.changed(*change) for change in changes(self.spaces)]
+        several = [
+            self.spaces.changed(*change)
+            for change in changes(self.spaces.data, self.spaces.variants)
+        ]
         return further + [self._beside(spaces, self.estimator) for spaces in several]
 
     def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
@@ -332,16 +335,15 @@ def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     return [RunsCandidate(spaces, way) for way in ways]
 
 
-def changes(spaces: Spaces) -> list[tuple[str, Change]]:
+def changes(data: xr.Dataset, variants: Sequence[str] = VARIANTS) -> list[tuple[str, Change]]:
     """List changes to data, with their names, that may make laws simpler."""
-    data = spaces.data
-    several = of_coordinates(data) if "coordinates" in spaces.variants else []
+    several = of_coordinates(data) if "coordinates" in variants else []
     if "control" in data:
-        if "inputs" in spaces.variants and "between" not in data["control"].attrs:
+        if "inputs" in variants and "between" not in data["control"].attrs:
             rule = LINEAR if inputs_held(data) else HELD
             several.append((f"inputs {rule} between samples", partial(with_rule, rule=rule)))
         return several
-    period = driving_period(data) if "period" in spaces.variants else None
+    period = driving_period(data) if "period" in variants else None
     if period is not None:
         several.append((f"period {period:.6g}", partial(with_rhythm, period=period)))
     return several
