@@ -2,11 +2,11 @@
 checksums.
 
 `describe` and `from_arrays`, which turn data of others into the schema, stand in `romkit.readers`
-and are loaded at their first use; nothing else here knows that room.
+and are loaded at their first use; nothing else here knows that room. Type checkers read the stub
+beside this file.
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
 from romkit.data.context import ContextParameter, context_matrix, context_names
 from romkit.data.contexts import Contexts
@@ -21,10 +21,6 @@ from romkit.data.summary import summary
 from romkit.data.times import even_step, times_of
 from romkit.data.trajectories import Snapshots, snapshots, split, trajectories
 from romkit.data.velocity import with_velocity
-
-if TYPE_CHECKING:
-    from romkit.readers.arrays import from_arrays
-    from romkit.readers.describe import describe
 
 OF_READERS = {"describe": "romkit.readers.describe", "from_arrays": "romkit.readers.arrays"}
 """Modules of the public names that are loaded at their first use."""

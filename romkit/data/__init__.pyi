@@ -1,0 +1,30 @@
+"""Public names for type checkers, those that stand in `romkit.readers` among them."""
+
+from romkit.data.context import ContextParameter as ContextParameter
+from romkit.data.context import context_matrix as context_matrix
+from romkit.data.context import context_names as context_names
+from romkit.data.contexts import Contexts as Contexts
+from romkit.data.controls import Control as Control
+from romkit.data.controls import control_names as control_names
+from romkit.data.controls import inputs_held as inputs_held
+from romkit.data.delays import delayed as delayed
+from romkit.data.grids import fields as fields
+from romkit.data.layout import Layout as Layout
+from romkit.data.layout import layout_of as layout_of
+from romkit.data.resample import resampled as resampled
+from romkit.data.schema import DIMS as DIMS
+from romkit.data.schema import check_dataset as check_dataset
+from romkit.data.schema import check_states as check_states
+from romkit.data.schema import make_dataset as make_dataset
+from romkit.data.storage import open_dataset as open_dataset
+from romkit.data.storage import save_dataset as save_dataset
+from romkit.data.summary import summary as summary
+from romkit.data.times import even_step as even_step
+from romkit.data.times import times_of as times_of
+from romkit.data.trajectories import Snapshots as Snapshots
+from romkit.data.trajectories import snapshots as snapshots
+from romkit.data.trajectories import split as split
+from romkit.data.trajectories import trajectories as trajectories
+from romkit.data.velocity import with_velocity as with_velocity
+from romkit.readers.arrays import from_arrays as from_arrays
+from romkit.readers.describe import describe as describe
