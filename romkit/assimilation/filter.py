@@ -164,7 +164,7 @@ class Tracker:
         drift = _checked_drift(drift, len(free))
         data = _training(training, context_names, names, units_of(source))
         c = _contexts(data, context_names, context)
-        model = forecasting(model_of(source, dynamics, system), rows)
+        model = forecasting(model_of(source, dynamics, system), rows, noise, window)
         with torch.no_grad(), one_thread():
             library, views, error, size = _learned(model, data, c, free, rows)
         self._seed = seed

@@ -8,12 +8,14 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core import runtime
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.engine import RungeKutta, compiled_if
 from romkit.models.fields import FullModel, LatentModel, Model
 from romkit.numerics import Nearest, left_out
 from romkit.solvers import RK4, checked_step
 from romkit.solvers.base import Run
+from romkit.solvers.checked import ALLOWED
 
 LAG = 2
 """Errors of a reduced model are measured over this part of a training trajectory."""
@@ -82,6 +84,10 @@ class Exact(Forecasting):
 class Noisy(Forecasting):
     """A latent field, whose speed is corrected and whose other errors are noise.
 
+    Args:
+        model, rows: as of `Forecasting`.
+        tolerance: relative error of states by steps of one length.
+
     Attributes:
         jitter: standard deviation of the time that is lost or won in one unit of time.
         noise: (d, d) root of the covariance of the other errors in one unit of time.
@@ -89,8 +95,9 @@ class Noisy(Forecasting):
             interval of the training data.
     """
 
-    def __init__(self, model: LatentModel, rows: Tensor):
+    def __init__(self, model: LatentModel, rows: Tensor, tolerance: float = 1e-5):
         super().__init__(model, rows)
+        self._tolerance = tolerance
         self.size = model.size
         self.coordinates = model.reduced.coordinates
         projection = model.reduced.projection
@@ -206,7 +213,6 @@ class Noisy(Forecasting):
         c: Array,
         times: Array,
         *,
-        rtol: float = 1e-6,
         tried: int = 24,
         intervals: int = 3,
     ) -> float:
@@ -214,9 +220,6 @@ class Noisy(Forecasting):
 
         It is found once, so that neither the interval of the observations nor that of the training
         decides how exact a forecast is, and held, so that one compiled loop takes all steps.
-
-        `rtol`: tolerance of the latent steps: that of a step of `Adaptive` with the same
-        error.
 
         `tried`, `intervals`: training states, about, from which the length of steps is
         found, and intervals of the training that are looked at: a filter goes from
@@ -230,7 +233,7 @@ class Noisy(Forecasting):
         starts = torch.from_numpy(states[chosen])
         window = torch.tensor(times[: intervals + 1])
         with torch.no_grad(), runtime.bars(False):
-            return checked_step(field, starts, window, rtol=rtol)
+            return checked_step(field, starts, window, rtol=self._tolerance / ALLOWED)
 
     def _errors(self, w: Array, c: Array, times: Array, lag: int) -> Array:
         """(C, T - lag, d) errors of runs over the lag from each training state."""
@@ -304,11 +307,36 @@ class Noisy(Forecasting):
         return torch.nn.functional.pad(outputs, (0, unused))
 
 
-def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
-    """Return forecasts by a full or a reduced model."""
-    if isinstance(model, LatentModel):
-        return Noisy(model, rows)
-    return Exact(model, rows)
+def forecasting(model: Model, rows: Tensor, noise: Array, window: int) -> Exact | Noisy:
+    """Return forecasts by a full or a reduced model, whose steps follow from the noise (s,) of a
+    window of so many observations.
+    """
+    if not isinstance(model, LatentModel):
+        return Exact(model, rows)
+    std = model.reduced.projection.frame.state_std.double()[rows]
+    return Noisy(model, rows, unseen_error(torch.from_numpy(noise), std, window * len(rows)))
+
+
+def unseen_error(
+    noise: Tensor,
+    std: Tensor,
+    numbers: int,
+    *,
+    share: float = 0.1,
+    tightest: float = 1e-8,
+    loosest: float = 1e-3,
+) -> float:
+    """Return relative error of latent states that no sum of squares of so many numbers shows.
+
+    `noise`, `std`: (s,) deviations of the observations' noise, and of the components.
+
+    `share`: error of all numbers together, as the root of its sum of squares in deviations of the
+        noise: a hundredth of what ends a search.
+
+    `tightest`, `loosest`: bounds of the result, whatever the noise.
+    """
+    relative = float((noise / divisor(std)).min())
+    return min(max(share * relative / numbers**0.5, tightest), loosest)
 
 
 def _root_per_time(squares: Array, span: float) -> float:

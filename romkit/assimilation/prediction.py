@@ -8,9 +8,9 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.assimilation.noisy import unseen_error
 from romkit.core import runtime
 from romkit.core.errors import InputError
-from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
@@ -19,11 +19,6 @@ from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
-
-SHARE = 0.1
-"""Error of all predicted numbers together, as the root of its sum of squares in deviations of the
-noise: a hundredth of what ends a search.
-"""
 
 SOLVES = 20
 """Windows that an estimate solves, at least: iterations, each with its derivatives."""
@@ -80,7 +75,8 @@ class Prediction:
             self.order = self.model.order
         if isinstance(dynamics, LatentField):
             # steps of one length: of changing steps, differences of solutions are rough
-            tolerance = self._tolerance(noise)
+            std = self.frame.state_std.double()[rows]
+            tolerance = unseen_error(noise, std, len(times) * len(rows))
             several = torch.arange(SOLVES * len(times)).double()
             expected = several * float(self.times[-1]) / max(1, len(times) - 1)
             self.flow = LatentFlow(
@@ -92,18 +88,6 @@ class Prediction:
         if basis is not None:
             # observed rows alone, so that no full state is decoded
             self.basis = basis.mean[rows], basis.modes[rows].mT
-
-    def _tolerance(self, noise: Tensor, *, tightest: float = 1e-8, loosest: float = 1e-3) -> float:
-        """Relative error of latent states that no sum of squares of a window shows.
-
-        `tightest`, `loosest`: bounds of the relative error of latent states, whatever the
-        noise.
-        """
-        std = self.frame.state_std.double()[self.rows]
-        relative = float((noise / divisor(std)).min())
-        numbers = len(self.times) * len(self.rows)
-        tolerance = SHARE * relative / numbers**0.5
-        return min(max(tolerance, tightest), loosest)
 
     def context(self, d: Tensor) -> Tensor:
         """Return contexts in physical units."""

@@ -14,11 +14,11 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.engine.build import Unavailable, Unsupported
 from romkit.engine.kernel import Newton, RungeKutta
-from romkit.engine.policy import compiled_if, is_short, launched_if
+from romkit.engine.policy import Repeated, compiled_if, is_short, launched_if
 from romkit.engine.trace import Parametrised, Trace, trace, trace_field
 
 __all__ = [
-    "ENGINES", "Device", "Engine", "Newton", "Parametrised", "RungeKutta", "Trace", "Unavailable", "Unsupported",
+    "ENGINES", "Device", "Engine", "Newton", "Parametrised", "Repeated", "RungeKutta", "Trace", "Unavailable", "Unsupported",
     "compiled_if", "is_short", "launched_if", "trace", "trace_field",
 ]  # fmt: skip
 

@@ -47,6 +47,26 @@ FUSED = 200_000
 """Evaluations of a field on a GPU from which compiling its step pays."""
 
 
+class Repeated:
+    """A field of several runs over the same times, whose constants stay: runs of one shape share
+    their compiled form.
+
+    Args:
+        field: f(t, y).
+        runs: number of them, which decides whether compiling pays.
+
+    Attributes:
+        kernels: compiled forms, by class of the loop, shape, dtype and device.
+    """
+
+    def __init__(self, field: Field, runs: int):
+        self._field, self.runs = field, runs
+        self.kernels: dict[tuple[object, ...], Any] = {}
+
+    def __call__(self, t: Tensor, y: Tensor) -> Tensor:
+        return self._field(t, y)
+
+
 def compiled_if(
     engine: str,
     kernel: type[K],
@@ -74,6 +94,14 @@ def compiled_if(
         return None, "torch"
     short = "torch (too short a run to compile)"
     is_choice = engine == "auto"
+    kernels: dict[tuple[object, ...], K] = {}
+    form = kernel, y.shape, y.dtype, y.device
+    if isinstance(field, Repeated):
+        kernels = field.kernels
+        evaluations *= field.runs
+        further_calls *= field.runs
+    if form in kernels:
+        return kernels[form], "compiled"
     try:
         if is_choice and is_short(field, times[0], y, evaluations, further_calls):
             return None, short
@@ -83,7 +111,8 @@ def compiled_if(
             seconds = calls * CALL_ON_GPU
             if not _pays_on_gpu(field, times[0], y, recorded, evaluations, seconds):
                 return None, short
-        return kernel(field, times, y, recorded), "compiled"
+        made = kernels[form] = kernel(field, times, y, recorded)
+        return made, "compiled"
     except Unsupported as verdict:
         _refuse_if_wanted(engine, verdict)
         # a field that cannot be compiled is no reason to warn, a machine without compiler is

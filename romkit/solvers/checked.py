@@ -2,13 +2,16 @@
 differences of solutions, which steps of changing length would make rough.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from romkit.core.boundary import Count, Part, Positive, Times, validated
 from romkit.core.errors import warn
 from romkit.core.types import Field
+from romkit.engine import Repeated
 from romkit.solvers.adaptive import Adaptive
 from romkit.solvers.base import Solver
 from romkit.solvers.fixed import RK4
@@ -20,16 +23,17 @@ MOST_STEPS = 20_000
 """Steps of the longest run that is tried."""
 
 
+@validated
 def checked_step(
     field: Field,
     start: Tensor,
-    times: Tensor,
+    times: Times,
     *,
-    rtol: float = 1e-6,
-    dt: float | None = None,
-    make: Callable[[float], Solver] = RK4,
-    order: int = 4,
-    closer: float = 0.8,
+    rtol: Positive = 1e-6,
+    dt: Positive | None = None,
+    make: Callable[..., Solver] | type[Solver] = RK4,
+    order: Count = 4,
+    closer: Part = 0.8,
 ) -> float:
     """Return a fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs
     by `ALLOWED` rtol at most, relative to each member's largest component.
@@ -56,9 +60,16 @@ def checked_step(
         >>> 0.05 < checked_step(oscillator, start, times, rtol=1e-6) < 0.2
         True
     """
+    # the length of steps is an argument of compiled loops, so that all runs share one
+    repeated = Repeated(field, runs=2)
 
     def states(solver: Solver) -> Tensor:
-        return solver(field, start, times).states
+        return solver(repeated, start, times).states
+
+    @functools.cache
+    def unavoidable() -> float:
+        """Error of chaotic motion, which grows: that of the adaptive solution, too."""
+        return largest_error(states(Adaptive(rtol=rtol)), exact)
 
     step = dt
     if step is None:
@@ -66,17 +77,18 @@ def checked_step(
     shortest = float(times[-1] - times[0]) / MOST_STEPS
     with torch.no_grad():
         exact = states(Adaptive(rtol=rtol / ALLOWED))
-        # of chaotic motion errors grow, those of the adaptive solution too
-        unavoidable = largest_error(states(Adaptive(rtol=rtol)), exact)
-        allowed = max(ALLOWED * rtol, unavoidable)
+        allowed = ALLOWED * rtol
         error = largest_error(states(make(step)), exact)
         shortened = False
         while error > allowed and step > shortest:
             # the error falls with the order of the method, where steps are short enough
             shorter = closer * (allowed / error) ** (1 / order)
             step *= min(max(shorter, 0.2), 0.8)
+            before = error
             error = largest_error(states(make(step)), exact)
             shortened = True
+            if error > before / 2:
+                allowed = max(allowed, unavoidable())
         # a step that became short in a leap may be far shorter than it has to be
         if shortened and 0 < error <= allowed:
             longer = step * closer * (allowed / error) ** (1 / order)
