@@ -9,7 +9,9 @@ damaged one.
 
 import io
 import json
+import sys
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +98,8 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             got=path,
             fix="let it end in .nc; tables are written by pandas, romkit.data.fields(data).to_dataframe()",
         )
-    import dask  # slow to import, and seldom needed
-
     storable = _storable(data.compute())
-    # beside a dask cluster xarray would take a lock of the cluster, which has none for a file in
-    # memory
-    with dask.config.set(scheduler="synchronous"), atomic(path) as temporary:
+    with _without_cluster(), atomic(path) as temporary:
         try:
             # in memory first: HDF5 leaves a file that it can neither write nor close when the disk
             # is full
@@ -115,6 +113,15 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             ) from error
         temporary.write_bytes(content + seal_of(content))
     return expanded(path)
+
+
+def _without_cluster() -> AbstractContextManager[object]:
+    """Keep xarray from a lock of a dask cluster, which has none for a file in memory."""
+    if "dask" not in sys.modules:
+        return nullcontext()
+    import dask  # an extra
+
+    return dask.config.set(scheduler="synchronous")
 
 
 @validated

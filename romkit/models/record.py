@@ -9,7 +9,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import runtime
+from romkit.core import checks, runtime
 from romkit.core.types import Array, Chunked
 from romkit.data.names import unit_of
 from romkit.data.schema import shared_unit
@@ -126,7 +126,7 @@ def decoded_in_chunks(
     """Return parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T,
     made when they are computed.
     """
-    import dask.array as da  # slow to import, and seldom needed
+    da = checks.extra("data", "dask.array", "big")
 
     kind = type(problem)
     seeds = states.shape[:-3]

@@ -1,5 +1,6 @@
 """netCDF and other HDF5 files, and stores of zarr, as chunks of dask, also of axes without names."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def read(path: Path) -> xr.Dataset:
             or arrays whose axes nobody names.
     """
     settings: dict[str, Any] = {"engine": "zarr"}
+    # without dask, an extra, numbers are read when they are looked at
+    chunks = "auto" if find_spec("dask") else None
     if is_store(path):
         check_store(path)
     else:
@@ -48,7 +51,7 @@ def read(path: Path) -> xr.Dataset:
     try:
         if settings["engine"] == "h5netcdf":
             settings |= WITHOUT_NAMES | {"group": group_of(path, checked_groups(path, path), None)}
-        data = xr.open_dataset(path, decode_times=False, chunks="auto", **settings)
+        data = xr.open_dataset(path, decode_times=False, chunks=chunks, **settings)
         if path.is_file():
             check_declared(path, data.nbytes, path.stat().st_size)
     except FileError:
