@@ -64,6 +64,7 @@ class Fact(NamedTuple):
 
     is_date: bool
     attrs: Mapping[str, object]
+    ndim: int = 1
 
 
 def columns_of_runs(columns: Iterable[str]) -> list[str]:

@@ -305,12 +305,12 @@ def _widened(
         InputError: several rows of one variable, time and place, a row without one of these, or
             several units of a variable.
     """
-    names = {str(name).strip().lower(): str(name) for name in table.columns if name != time}
+    names = {str(name).strip().lower(): str(name) for name in table.columns.drop(time)}
     value, variable, unit = (_first_of(usual, names) for usual in USUAL)
-    if not value or not variable or not is_text(table[variable]):
+    if not (value and variable and is_text(table[variable])):
         return table
     others = table.columns.drop([value, variable])
-    keys = [name for name in others if name != unit and not _is_about(table, name, variable)]
+    keys = [name for name in others if not _is_about(table, name, variable, unit)]
     # text beside one number in each row is a remark or a name of the run
     if not table.duplicated(keys).any():
         return table
@@ -340,8 +340,10 @@ def _first_of(usual: Sequence[str], names: dict[str, str]) -> str:
     return next((names[name] for name in usual if name in names), "")
 
 
-def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
-    """Tell whether a column of text says something of each variable, its long name say."""
+def _is_about(table: pd.DataFrame, name: str, variable: str, unit: str) -> bool:
+    """Tell whether a column says something of each variable, its unit or its long name."""
+    if name == unit:
+        return True
     if not is_text(table[name]) or table[name].nunique() < 2:
         return False
     return int(table.groupby(variable)[name].nunique().max()) <= 1
