@@ -78,7 +78,16 @@ def basis(
         summary = Summary.of(x, rank, weigher(weight, x.shape[-1]))
     else:
         if tolerance is None:
-            _check_rank(chunks, rank)
+            # refuse more modes than there can be, before the data are read
+            snapshots = chunks[..., 0].size
+            most = min(snapshots, chunks.shape[-1])
+            if rank > most:
+                raise InputError(
+                    "rank",
+                    expected=f"at most {most}, the number of snapshots or of their components",
+                    got=rank,
+                    fix="lower it, or give more snapshots",
+                )
         summary = _streamed(chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
         rank = _smallest(summary.share, tolerance, rank)
@@ -115,19 +124,6 @@ def _with_units_of(data: object, basis: Basis) -> Basis:
     return basis
 
 
-def _check_rank(state: xr.DataArray, rank: int) -> None:
-    """Raise InputError for more modes than there can be, before the data are read."""
-    snapshots = state[..., 0].size
-    most = min(snapshots, state.shape[-1])
-    if rank > most:
-        raise InputError(
-            "rank",
-            expected=f"at most {most}, the number of snapshots or of their components",
-            got=rank,
-            fix="lower it, or give more snapshots",
-        )
-
-
 def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     """Return states (trajectory, time, component) in chunks of dask; None for data in memory."""
     if isinstance(data, xr.Dataset) and "state" in data:
@@ -155,18 +151,14 @@ def _snapshots(data: xr.Dataset | Array | Tensor, device: str | torch.device | N
         rows = np.asarray(values.reshape(-1, values.shape[-1]), dtype=np.float64)
         x = torch.as_tensor(rows).to(device)
         sampled = x[~x.isnan().all(-1)]  # a snapshot of which nothing is there is no snapshot
-        return _without_gaps(sampled)
+        # snapshots (N, n) whose missing components are filled from the leading modes
+        if not bool(sampled.isnan().any()):
+            return sampled
+        mean = sampled.nanmean(0)
+        return mean + filled(sampled - mean)
     x = tensors.finite("data", data).detach().to(device, torch.float64)
     tensors.matrix("data", x)
     return x
-
-
-def _without_gaps(x: Tensor) -> Tensor:
-    """Return snapshots (N, n) whose missing components are filled from the leading modes."""
-    if not bool(x.isnan().any()):
-        return x
-    mean = x.nanmean(0)
-    return mean + filled(x - mean)
 
 
 def _smallest(share: Tensor, tolerance: float, rank: int) -> int:

@@ -190,7 +190,14 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     gram = torch.from_numpy(grams[0]).to(mean)  # (k, k)
     energy = mean.new_tensor(sum(energies))
     if not bool(energy.isfinite()):
-        _refuse_missing(blocks.array)
+        # raise InputError that names the first trajectory with NaN or infinity
+        complete = da.isfinite(blocks.array).all((1, 2)).compute()
+        raise InputError(
+            "data",
+            expected="finite snapshots",
+            got=f"NaN or infinity in trajectory {int(complete.argmin())}",
+            fix="drop those snapshots",
+        )
     shift = deviation / blocks.count  # (n,) from the mean that was given to that of the snapshots
     moved = shift @ dual  # (k,)
     return {
@@ -210,17 +217,6 @@ def _coordinates_of_rows(
     for array, tensors in zip(blocks.arrays, shared, strict=True):
         summands.append(array.map_blocks(_coordinates, chunks=sizes, **tensors, **MADE))
     return _in_pairs(summands, operator.add).persist()
-
-
-def _refuse_missing(array: da.Array) -> None:
-    """Raise InputError that names the first trajectory with NaN or infinity."""
-    complete = da.isfinite(array).all((1, 2)).compute()
-    raise InputError(
-        "data",
-        expected="finite snapshots",
-        got=f"NaN or infinity in trajectory {int(complete.argmin())}",
-        fix="drop those snapshots",
-    )
 
 
 def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:

@@ -127,7 +127,11 @@ def _starts(
     reach = [min(radius, 10 * spread), context_radius]
     offsets, settings = [], []
     for center, size in zip(centers, reach, strict=True):
-        offset = _ball(len(center), size, draw)
+        # points (POINTS, size) of a ball
+        directions = torch.randn(POINTS, len(center), generator=draw, dtype=torch.float64)
+        shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
+        lengths = size * shares
+        offset = lengths * directions / directions.norm(dim=1, keepdim=True)
         offset.requires_grad_()
         offsets.append(offset)
         settings.append({"params": [offset], "lr": size / 20})
@@ -141,14 +145,6 @@ def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
         length = offset.norm(dim=1, keepdim=True)
         share = (radius / length).clamp(max=1.0)
         offset *= share.nan_to_num(1.0)
-
-
-def _ball(size: int, radius: float, draw: torch.Generator) -> Tensor:
-    """Return points (POINTS, size) of a ball."""
-    directions = torch.randn(POINTS, size, generator=draw, dtype=torch.float64)
-    shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
-    lengths = radius * shares
-    return lengths * directions / directions.norm(dim=1, keepdim=True)
 
 
 def _norm(matrix: Tensor) -> Tensor:

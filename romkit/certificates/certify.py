@@ -88,7 +88,16 @@ def certify(
         >>> bool((bounds.lower <= bounds.upper).all())
         True
     """
-    model = _single(projection)
+    # a copy in float64, of a single model without a basis
+    check_single(projection)
+    if projection.basis is not None:
+        raise InputError(
+            "projection",
+            expected="one without a basis in front",
+            got=str(projection.basis),
+            fix="certify projection.of_coordinates(): the basis is an isometry in its metric",
+        )
+    model = copy.deepcopy(projection).cpu().double().requires_grad_(False)
     frame = model.frame
     c = model(context, **named).context
     if c.ndim != 1:
@@ -111,19 +120,6 @@ def certify(
     attrs = dict(zip(frame.context_names, c.tolist(), strict=True))
     attrs |= {"projection": projection.name, "context_radius": context_radius}
     return xr.Dataset(columns, {"map": list(MAPS)}, attrs)
-
-
-def _single(projection: Projection) -> Projection:
-    """Return a copy in float64, of a single model without a basis."""
-    check_single(projection)
-    if projection.basis is not None:
-        raise InputError(
-            "projection",
-            expected="one without a basis in front",
-            got=str(projection.basis),
-            fix="certify projection.of_coordinates(): the basis is an isometry in its metric",
-        )
-    return copy.deepcopy(projection).cpu().double().requires_grad_(False)
 
 
 def _of_maps(

@@ -107,7 +107,11 @@ class Units:
         if exact:
             rows = self._rows_of(arguments)
         else:
-            rows = self._new_rows(value)
+            # rows (k, N + k) of units of their own, behind all others
+            count = len(value)
+            before = value.new_zeros(count, self.columns)
+            identity = torch.eye(count, dtype=value.dtype)
+            rows = torch.cat([before, identity], 1)
             self.blocks.append(arguments)
             self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
@@ -119,13 +123,6 @@ class Units:
             wide = _wide(x.rows, self.columns)
             rows = rows + gain.low.unsqueeze(1) * wide
         return rows
-
-    def _new_rows(self, value: Tensor) -> Tensor:
-        """Return rows (k, N + k) of units of their own, behind all others."""
-        count = len(value)
-        before = value.new_zeros(count, self.columns)
-        identity = torch.eye(count, dtype=value.dtype)
-        return torch.cat([before, identity], 1)
 
     def _reach(self, x: Signal) -> Tensor:
         """Reach (k,) of a signal: its own, or that of its gradient where this is smaller."""

@@ -178,7 +178,7 @@ class _Reader:
             return [self._combined(name, args, kwargs)]
         if name in OPERATIONS:
             return [self._elementwise(name, call.op, args, kwargs)]
-        if name in ("mm", "bmm") and _all_move(args):
+        if name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
             return [self._product(*args)]
         are_real = all(output.is_floating_point() for output in call.outputs)
         if name in LINEAR and are_real:
@@ -307,10 +307,6 @@ class _Reader:
         reach = torch.maximum(below, above)
         reach = torch.minimum(signal.reach, reach)
         return signal._replace(reach=reach)
-
-
-def _all_move(args: tuple[Any, ...]) -> bool:
-    return all(isinstance(x, Expression) for x in args)
 
 
 def _of_one(args: tuple[Any, ...]) -> bool:

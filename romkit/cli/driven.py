@@ -73,7 +73,8 @@ def inputs_of(
     control = inputs_in_units("--control", source["control"], names, law.control_unit)
     source = control.to_dataset(name="control")
     if "trajectory" in dims:
-        source = _of_trajectory(source, trajectory)
+        checks.index("--trajectory", trajectory, source.sizes["trajectory"])
+        source = source.isel(trajectory=trajectory)
     times = romkit.data.times_of(source)
     since = times - times[0]
     # times in files are rounded
@@ -88,8 +89,3 @@ def inputs_of(
     course = control_of(moved, law.held)
     assert course is not None  # there is an input
     return lambda t: course(torch.tensor(t, dtype=torch.float64)).numpy()
-
-
-def _of_trajectory(source: "xr.Dataset", trajectory: int) -> "xr.Dataset":
-    checks.index("--trajectory", trajectory, source.sizes["trajectory"])
-    return source.isel(trajectory=trajectory)

@@ -99,19 +99,16 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
             if child.type == "image":
                 # within the page, which goes to others without its folder
                 name = str(child.attrs["src"])
-                child.attrs["src"] = _embedded(name, picture(name))
+                content = picture(name)
+                # address that holds a picture
+                kind = mimetypes.guess_type(name)[0] or "image/png"
+                child.attrs["src"] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
             elif child.type.startswith("link"):  # to files that the page leaves behind
                 child.tag, child.attrs = "em", {}
     title = _heading(tokens) or title
     body = markdown.renderer.render(tokens, markdown.options, {})
     head = f"{HEAD}<title>{html.escape(title)}</title>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head>\n<body>{body}</body></html>\n"
-
-
-def _embedded(name: str, content: bytes) -> str:
-    """Address that holds a picture."""
-    kind = mimetypes.guess_type(name)[0] or "image/png"
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _heading(tokens: "Sequence[Token]") -> str:

@@ -146,7 +146,10 @@ class Exploration:
 
     def __post_init__(self):
         if self.system is None:
-            self.system = self._trained_on()
+            # its sizes count too: of a chain of another length there is another system
+            attrs = self.projection.report.get("data", {})
+            attrs = {**attrs, "system": self.projection.frame.system}
+            self.system = system_of(xr.Dataset(attrs=attrs))
         self._check()
         if self.duration is None:
             self.duration = self.system.horizon / 5
@@ -165,13 +168,6 @@ class Exploration:
         run = self.run(self.middle)
         self.seconds = time.perf_counter() - began
         self._flow = self._compiled_flow(run)
-
-    def _trained_on(self) -> System | None:
-        """Return the system that the training data name, with its parameters."""
-        # its sizes count too: of a chain of another length there is another system
-        attrs = self.projection.report.get("data", {})
-        attrs = {**attrs, "system": self.projection.frame.system}
-        return system_of(xr.Dataset(attrs=attrs))
 
     def _check(self) -> None:
         check_single(self.projection)

@@ -130,7 +130,18 @@ class Page:
         self.exploration = exploration
         self.sliders = {}
         for parameter in exploration.system.context:
-            self.sliders[parameter.name] = _slider(parameter)
+            # slider over the range of a parameter
+            unit = "" if parameter.units == "1" else f" in {parameter.units}"
+            # Bokeh's own, because Panel's wait for a while before they say that they were moved
+            self.sliders[parameter.name] = Slider(
+                title=f"{parameter.name}{unit}",
+                format="0.0000",
+                width=WIDTH,
+                start=parameter.low,
+                end=parameter.high,
+                step=(parameter.high - parameter.low) / STEPS,
+                value=(parameter.low + parameter.high) / 2,
+            )
         self.first = next(iter(self.sliders))
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
         self.fields = {name: ColumnDataSource() for name in ("full model", "reduced model")}
@@ -330,7 +341,14 @@ class Page:
         latent.line("z0", "z1", source=self.reduced, color=ORANGE)
         error, lag = self._error(), self._lag()
         for plot in (portrait, error, lag):
-            _put_legend_above(plot)
+            # put the legend where it hides no curve
+            (legend,) = plot.legend
+            legend.orientation = "horizontal"
+            legend.border_line_alpha = 0.0
+            legend.padding = legend.margin = 0
+            legend.label_text_font = FONT
+            legend.label_text_font_size = "11px"
+            plot.add_layout(legend, "above")
         return [portrait, latent, *self._fields(), error, lag, self._diagram()]
 
     def _fields(self, *, limit: float = 3.0) -> list[figure]:
@@ -372,21 +390,6 @@ class Page:
         return plot
 
 
-def _slider(parameter: object) -> Slider:
-    """Slider over the range of a parameter."""
-    unit = "" if parameter.units == "1" else f" in {parameter.units}"
-    # Bokeh's own, because Panel's wait for a while before they say that they were moved
-    return Slider(
-        title=f"{parameter.name}{unit}",
-        format="0.0000",
-        width=WIDTH,
-        start=parameter.low,
-        end=parameter.high,
-        step=(parameter.high - parameter.low) / STEPS,
-        value=(parameter.low + parameter.high) / 2,
-    )
-
-
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
     plot = figure(
         title=title,
@@ -405,17 +408,6 @@ def _figure(title: str, x: str, y: str, **options: object) -> figure:
         axis.axis_label_text_font = axis.major_label_text_font = FONT
         axis.minor_tick_line_color = None
     return plot
-
-
-def _put_legend_above(plot: figure) -> None:
-    """Put the legend where it hides no curve."""
-    (legend,) = plot.legend
-    legend.orientation = "horizontal"
-    legend.border_line_alpha = 0.0
-    legend.padding = legend.margin = 0
-    legend.label_text_font = FONT
-    legend.label_text_font_size = "11px"
-    plot.add_layout(legend, "above")
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.Template]:

@@ -68,7 +68,9 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     _, order = scipy.linalg.qr(leading[:, moving], mode="r", pivoting=True)
     pivots = moving[order]
     rank = min(rank, len(pivots))
-    further = _spread(moving, pivots[:rank], number - rank)
+    others = np.setdiff1d(moving, pivots[:rank])
+    places = np.linspace(0, len(others) - 1, min(number - rank, len(others)))
+    further = others[places.round().astype(int)]
     chosen = _with_each_variable(np.append(pivots[:rank], further), rank, anomalies, variables)
     return np.sort(chosen)
 
@@ -82,15 +84,6 @@ def _moving(anomalies: Array, *, moves: float = 0.1) -> Array:
     deviations = anomalies.std(0)
     moving = np.flatnonzero(deviations > moves * deviations.max())
     return moving if len(moving) > 0 else np.arange(len(deviations))
-
-
-def _spread(moving: Array, chosen: Array, number: int) -> Array:
-    """Further components, evenly spread among those that move: where the state has few directions,
-    the others say nothing new.
-    """
-    others = np.setdiff1d(moving, chosen)
-    places = np.linspace(0, len(others) - 1, min(number, len(others)))
-    return others[places.round().astype(int)]
 
 
 def _with_each_variable(

@@ -101,7 +101,13 @@ def _portraits(
     values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str
 ) -> Figure:
     """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
-    colour = _colour_in_full(values, colour)
+    # the name of a coordinate of numbers
+    numbers = []
+    for name, coord in values.coords.items():
+        is_number = coord.dtype.kind in "iuf"
+        if is_number and name != "axis":
+            numbers.append(str(name))
+    colour = known_name("colour", colour, numbers)
     time = str(values.dims[-2])
     if "time" in values.dims:
         time = "time"
@@ -128,20 +134,6 @@ def _portraits(
         every = axes.ravel().tolist()
         figure.colorbar(scale, ax=every, label=style.label(quantity))
     return figure
-
-
-def _colour_in_full(values: xr.DataArray, colour: str) -> str:
-    """Return the name of a coordinate of numbers.
-
-    Raises:
-        InputError: none has this name.
-    """
-    numbers = []
-    for name, coord in values.coords.items():
-        is_number = coord.dtype.kind in "iuf"
-        if is_number and name != "axis":
-            numbers.append(str(name))
-    return known_name("colour", colour, numbers)
 
 
 def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]:

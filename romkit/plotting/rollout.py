@@ -68,7 +68,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     run = style.members(run)
     seed = median_seed(run)
     one_seed = run.isel(seed=seed)
-    fields = _planes(one_seed)
+    fields = [field for field in _on_grid(one_seed) if len(style.space(field.truth)) == 2]
     shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
     if fields:
         columns, most = _clocks(run), MOST_PLANES
@@ -130,11 +130,6 @@ def _on_grid(run: xr.Dataset) -> list[Field]:
             reduced = variables[str(name).replace("truth", "rom", 1)]
             fields.append(Field(variable or "state", truth, reduced))
     return fields
-
-
-def _planes(run: xr.Dataset) -> list[Field]:
-    """Return variables over a plane."""
-    return [field for field in _on_grid(run) if len(style.space(field.truth)) == 2]
 
 
 def _lines(run: xr.Dataset) -> list[Field]:

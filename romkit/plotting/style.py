@@ -1,7 +1,7 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
@@ -197,7 +197,7 @@ def space(values: xr.DataArray) -> list[str]:
     return sorted(dims, key=lambda dim: dim.lower() in TO_THE_RIGHT)
 
 
-def places(values: xr.DataArray, dim: str) -> Array:
+def places(values: xr.DataArray, dim: Hashable) -> Array:
     """Return coordinates along a dimension, or numbers of points where they are no numbers."""
     coordinate = values[dim].values
     if coordinate.dtype.kind in "iuf":
@@ -235,20 +235,16 @@ def members(run: xr.Dataset) -> xr.Dataset:
     leaves out.
     """
     if "trajectory" not in run.dims:
-        run = _with_trajectory(run)
+        # run of one trajectory along a dimension of its own, its parameters too
+        parameters = {}
+        for name, coord in run.coords.items():
+            if coord.ndim == 0:
+                parameters[name] = coord.expand_dims("trajectory")
+        expanded = run.expand_dims("trajectory")
+        run = expanded.assign_coords(parameters)
     if "seed" not in run.dims:
         run = run.expand_dims("seed")
     return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
-
-
-def _with_trajectory(run: xr.Dataset) -> xr.Dataset:
-    """Run of one trajectory along a dimension of its own, its parameters too."""
-    parameters = {}
-    for name, coord in run.coords.items():
-        if coord.ndim == 0:
-            parameters[name] = coord.expand_dims("trajectory")
-    expanded = run.expand_dims("trajectory")
-    return expanded.assign_coords(parameters)
 
 
 def check_numbers(

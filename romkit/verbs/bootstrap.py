@@ -103,28 +103,7 @@ def _resampled_laws(
     """Return a stack of laws of trajectories that are drawn with replacement, and the draws
     (members, C).
     """
-    number = _checked_number(projection, data)
-    drawn = np.random.default_rng(seed).integers(number, size=(members, number))
-    samples = law.samples(projection, data)
-    if len(law.candidates(samples)) > 1:  # chosen once, so that members have the same terms
-        law = chosen_settings(law, projection, data, seed)
-    if start is None and isinstance(law, PolynomialLaw):
-        start = law.fit_samples(samples, seed=seed)
-    pieces = [(law, start, samples, drawn[rows], seed) for rows in cut(members, executor)]
-    stacks = mapped(_fitted, pieces, executor, "pieces of the members")
-    laws = stacks[0] if len(stacks) == 1 else stacked(stacks, torch.cat)
-    source = f"{members} bootstraps of {number} trajectories: {laws.source}"
-    laws = replace(laws, source=source)
-    law.warn_if_useless(laws, _repeated(samples, members))
-    return laws, drawn
-
-
-def _checked_number(projection: Projection, data: xr.Dataset) -> int:
-    """Return number of trajectories that a bootstrap draws from.
-
-    Raises:
-        InputError: fewer than three, or a projection with symmetry.
-    """
+    # number of trajectories that a bootstrap draws from
     number = check_states(data).sizes["trajectory"]
     if projection.for_law(data)[0] is not projection:
         raise InputError(
@@ -140,7 +119,19 @@ def _checked_number(projection: Projection, data: xr.Dataset) -> int:
             got=f"{number}",
             fix="give more trajectories, or an ensemble of seeds",
         )
-    return number
+    drawn = np.random.default_rng(seed).integers(number, size=(members, number))
+    samples = law.samples(projection, data)
+    if len(law.candidates(samples)) > 1:  # chosen once, so that members have the same terms
+        law = chosen_settings(law, projection, data, seed)
+    if start is None and isinstance(law, PolynomialLaw):
+        start = law.fit_samples(samples, seed=seed)
+    pieces = [(law, start, samples, drawn[rows], seed) for rows in cut(members, executor)]
+    stacks = mapped(_fitted, pieces, executor, "pieces of the members")
+    laws = stacks[0] if len(stacks) == 1 else stacked(stacks, torch.cat)
+    source = f"{members} bootstraps of {number} trajectories: {laws.source}"
+    laws = replace(laws, source=source)
+    law.warn_if_useless(laws, _repeated(samples, members))
+    return laws, drawn
 
 
 def _fitted(

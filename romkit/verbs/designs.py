@@ -26,21 +26,16 @@ def default_design(parameters: int, budget: int) -> str:
 def design(method: str, p: int, number: int, seed: int) -> Array:
     """(at most `number`, p) points from 0 to 1; those that greedy choice begins with."""
     if method == "greedy":
-        return _ends(p, number)
+        # two ends of a diagonal say nothing about what a second parameter does
+        if p > 1 and number == 2**p:
+            return _product([np.array([0.0, 1.0])] * p)
+        return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
     if method == "random":
         return np.random.default_rng(seed).random((number, p))
     if method == "sobol":
         sequence = qmc.Sobol(p, seed=np.random.default_rng(seed))
         return sequence.random_base2(math.ceil(math.log2(number)))[:number]
     return _product([AXES[method](count) for count in _counts(p, number)])
-
-
-def _ends(p: int, number: int) -> Array:
-    """Corners of the unit cube if they are so many, else points of its diagonal."""
-    # two ends of a diagonal say nothing about what a second parameter does
-    if p > 1 and number == 2**p:
-        return _product([np.array([0.0, 1.0])] * p)
-    return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
 
 
 def _counts(p: int, number: int) -> list[int]:

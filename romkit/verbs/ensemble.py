@@ -262,7 +262,9 @@ class Ensemble:
         every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
         values = every
         if members is not None:
-            values = _only(every, members)
+            # values (B, C, T, n) of some members (B, C) of each trajectory; others are masked
+            unused = np.broadcast_to(~members[:, :, None, None], every.shape)
+            values = np.ma.masked_where(unused, every)
         middle = values.mean(0)
         # it needs two members
         spread = values.std(0, ddof=1)
@@ -358,12 +360,6 @@ def _warn_of_lost(lost: Array, known: Array) -> None:
         f"{1 - share:.0%} are infinite. Shorten the forecasts, or take another law.",
         DivergenceWarning,
     )
-
-
-def _only(values: np.ma.MaskedArray, members: Array) -> np.ma.MaskedArray:
-    """Return values (B, C, T, n) of some members (B, C) of each trajectory; others are masked."""
-    unused = np.broadcast_to(~members[:, :, None, None], values.shape)
-    return np.ma.masked_where(unused, values)
 
 
 T = TypeVar("T")

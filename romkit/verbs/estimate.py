@@ -66,7 +66,13 @@ def indicators_of(run: xr.Dataset, system: System | None, windows: int, share: f
     extent = np.sqrt(variance.filled(np.inf))  # (C,) of the path, from its mean
     if system is None:
         return _of_ensemble(run, t, std, extent)
-    begins = _begins(len(t) - 1, windows, share)
+    steps = len(t) - 1
+    # windows over a run of so many steps; a single one is at its end
+    length = max(1, round(share * steps / windows))
+    last = steps - length
+    begin = 0 if windows > 1 else last
+    places = np.linspace(begin, last, windows)
+    begins = Begins(places.round().astype(int), length)
     gaps = _windows(run, system, t, x, std[rows], rows, begins)
     return _of_windows(x, t, gaps, begins, extent)
 
@@ -85,15 +91,6 @@ class Begins(NamedTuple):
 
     steps: Array
     length: int
-
-
-def _begins(steps: int, windows: int, share: float) -> Begins:
-    """Windows over a run of so many steps; a single one is at its end."""
-    length = max(1, round(share * steps / windows))
-    last = steps - length
-    begin = 0 if windows > 1 else last
-    places = np.linspace(begin, last, windows)
-    return Begins(places.round().astype(int), length)
 
 
 class Gaps(NamedTuple):

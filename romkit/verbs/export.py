@@ -124,7 +124,12 @@ def export(
     model = ReducedModel.of(projection, dynamics, system)
     _check_steps(model.dynamics)
     with torch.no_grad(), one_thread():
-        _try(model)
+        # evaluate the model once, so that those who look at values refuse what does not fit
+        t, latent, state, context, control = _examples(model)
+        rate, encode, decode = _bound(model, context, _inputs(model, control))
+        rate(t, latent)
+        encode(state)
+        decode(latent)
         try:
             WRITERS[ending](model, target, **options)
         except Unavailable as verdict:
@@ -196,15 +201,6 @@ def _check_steps(dynamics: LatentDynamics) -> None:
         got=type(dynamics).__name__,
         fix="take Galerkin(), PetrovGalerkin() or a law",
     )
-
-
-def _try(model: ReducedModel) -> None:
-    """Evaluate the model once, so that those who look at values refuse what does not fit."""
-    t, latent, state, context, control = _examples(model)
-    rate, encode, decode = _bound(model, context, _inputs(model, control))
-    rate(t, latent)
-    encode(state)
-    decode(latent)
 
 
 def _takes_lines(model: ReducedModel) -> bool:

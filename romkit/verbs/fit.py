@@ -126,7 +126,12 @@ def fit(
         ('ncae', 3, 2)
     """
     kind, sizes = method
-    watch = _watch(settings)
+    # watching of a training, by the settings that say so, which are taken out
+    watching = {}
+    for name in NAMES:
+        if name in settings:
+            watching[name] = settings.pop(name)
+    watch = Watch(**watching)
     check_settings(kind, settings)
     data = checked_data(kind, data, basis)
     training = TrainingSet.of(data, watch, basis, symmetry, system)
@@ -159,15 +164,6 @@ def fit(
         model.report |= facts
     models = training.of_full_states(models)
     return models[0] if seeds is None else stack(models)
-
-
-def _watch(settings: dict[str, object]) -> Watch:
-    """Watching of a training, by the settings that say so, which are taken out."""
-    watching = {}
-    for name in NAMES:
-        if name in settings:
-            watching[name] = settings.pop(name)
-    return Watch(**watching)
 
 
 def _architecture(settings: Mapping[str, object]) -> dict[str, object]:

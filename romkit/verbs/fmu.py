@@ -117,7 +117,9 @@ def write(
         Unavailable: no compiler, or it fails.
     """
     _check_names(table)
-    token = _token(model, table, outputs, dt)
+    # text by which the library recognises its description
+    facts = [model.code, *_starts(table), *sorted(outputs), repr(dt)]
+    token = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     sources = _sources(model, token, table, dt)
     shown = _shown(table, outputs)
     description = _description(path.stem, token, table, shown, dt, about)
@@ -132,12 +134,6 @@ def write(
             archive.writestr(f"sources/{name}", text)
     with files.atomic(path) as temporary:
         temporary.write_bytes(content.getbuffer())
-
-
-def _token(model: Source, table: Sequence[Variable], outputs: set[str], dt: float) -> str:
-    """Return text by which the library recognises its description."""
-    facts = [model.code, *_starts(table), *sorted(outputs), repr(dt)]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
 def _starts(table: Sequence[Variable]) -> list[str]:

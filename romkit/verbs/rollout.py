@@ -100,7 +100,14 @@ def rollout(
     }
     values = named | (context or {})
     if isinstance(source, xr.Dataset):
-        _refuse_for_data(simulation | values)
+        for name, value in (simulation | values).items():
+            if value is not None:
+                raise InputError(
+                    name,
+                    expected="nothing beside a dataset",
+                    got=repr(value),
+                    fix="select what you want in the dataset, data.sel(...), or roll out a system",
+                )
         frame = projection.frame
         truth = matched("data", source, frame.context_names, frame.state_names, frame.units)
         system, contexts = None, None
@@ -130,17 +137,6 @@ def rollout(
     )
     run = _assembled(truth, reduced, projection)
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
-
-
-def _refuse_for_data(given: dict[str, object]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(
-                name,
-                expected="nothing beside a dataset",
-                got=repr(value),
-                fix="select what you want in the dataset, data.sel(...), or roll out a system",
-            )
 
 
 def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
