@@ -183,7 +183,10 @@ def fitted(
     """
     best: tuple[LearnedField, LawCandidate] | None = None
     limit = np.inf
+    most = max(len(trial.errors) for trial in trials)
     for trial in trials:
+        if best is not None and len(trial.errors) < most:
+            break  # errors on other folds are not comparable
         candidate = cast("LawCandidate", trial.candidate)  # of a search among laws
         error = trial.error(policy, trial.horizon)
         if error > limit or not candidate.laws:  # none could be fitted

@@ -28,6 +28,7 @@ from romkit.learning.interpolation import RIDGES, Interpolation, regression
 from romkit.learning.rhythm import driving_period, with_rhythm
 from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
+from romkit.select import Policy
 from romkit.verbs.fit import fit
 from romkit.verbs.law import KINDS, settings_of
 
@@ -260,19 +261,19 @@ class RunsCandidate:
         self.name = f"{prefix}{interpolation}"
 
     def errors(self, fold: int) -> Array:
-        """Interpolate the runs that a fold keeps: errors (k,) of the others."""
-        return self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
+        """Interpolate the runs that a fold keeps: errors (k,) of the others, at least the error at
+        which nothing further is tried: a law that errs as little holds for other starts, too.
+        """
+        errors = self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
+        return np.maximum(errors, Policy().enough)
 
     def errors_of_segments(self, fold: int) -> Array:
         """Interpolate likewise: segments err as whole runs do, whatever their starts."""
         return self.errors(fold)
 
     def neighbours(self) -> "list[RunsCandidate]":
-        """List the same interpolation in other coordinates of the parameters."""
-        if self.spaces.label or "coordinates" not in self.spaces.variants:
-            return []
-        several = [self.spaces.changed(*change) for change in of_coordinates(self.spaces.data)]
-        return [RunsCandidate(spaces, self.interpolation) for spaces in several]
+        """List none: all ways between runs are tried from the beginning."""
+        return []
 
 
 def rungs(
@@ -326,13 +327,20 @@ def _of_latents(
 
 
 def interpolations(spaces: Spaces) -> list[RunsCandidate]:
-    """List ways between runs: at equal times, at equal phases of their clocks, and regressions."""
+    """List ways between runs: at equal times and at equal phases of their clocks, each in several
+    coordinates of the parameters, and regressions.
+    """
     ways = [Interpolation()]
     if "clocks" in spaces.variants:
         ways.append(Interpolation(by_clocks=True))
+    several = [spaces]
+    if "coordinates" in spaces.variants:
+        several += [spaces.changed(*change) for change in of_coordinates(spaces.data)]
+    candidates = [RunsCandidate(each, way) for each in several for way in ways]
     if "regressions" in spaces.variants:
-        ways += [Interpolation(regression(ridge)) for ridge in RIDGES]
-    return [RunsCandidate(spaces, way) for way in ways]
+        regressions = [Interpolation(regression(ridge)) for ridge in RIDGES]
+        candidates += [RunsCandidate(spaces, way) for way in regressions]
+    return candidates
 
 
 def changes(data: xr.Dataset, variants: Sequence[str] = VARIANTS) -> list[tuple[str, Change]]:

@@ -261,7 +261,9 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
     if best is not None:
         _, model = best
         (trial,) = [trial for trial in of_laws if trial.candidate is model]
-        return Chosen(order[0] if order[0] in of_runs else trial, model)
+        # interpolated runs that were preferred to the first law that stays near the data
+        before = [other for other in of_runs if order.index(other) < order.index(trial)]
+        return Chosen(before[0] if before else trial, model)
     if of_runs and of_laws:
         # a law that is lost stands beside interpolated runs, which forecast
         return Chosen(of_runs[0], of_laws[0].candidate)

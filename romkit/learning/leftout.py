@@ -131,6 +131,8 @@ def joined(parts: list[xr.Dataset]) -> xr.Dataset:
     small = [part.drop_vars(fields) for part in parts]
     whole = xr.concat(small, "trajectory", **how)
     for name in fields:
-        whole[name] = xr.concat([part[name] for part in parts], "trajectory")
+        whole[name] = xr.concat(
+            [part[name] for part in parts], "trajectory", coords="different", compat="equals"
+        )
         parts[:] = [part.drop_vars(name) for part in parts]
     return whole

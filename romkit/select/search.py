@@ -94,8 +94,10 @@ def search(
     """Race candidates on folds of runs that are left out.
 
     All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
-    near the least error, on each further one, until they are refuted. Neighbours of the preferred
-    candidate and of the one of the least error follow, as long as there are new ones.
+    near the least error, on each further one, until they are refuted. Those that were dropped come
+    back as long as they err less, on their folds, than the best one on all: a first fold may be an
+    easy one. Neighbours of the preferred candidate and of the one of the least error follow, as
+    long as there are new ones.
 
     Args:
         rungs: candidates from simple to complex ones, say by number of latents.
@@ -120,6 +122,7 @@ def search(
                 break
             trial.run(fold)
         alive = _survivors([trial for trial in alive if len(trial.errors) > fold], policy)
+    _call_back(trials, policy, deadline)
     _try_neighbours(trials, policy, deadline)
     return trials
 
@@ -215,6 +218,17 @@ def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
         ):
             alive.append(trial)
     return alive
+
+
+def _call_back(trials: Sequence[Trial], policy: Policy, deadline: float) -> None:
+    """Try those on fewer folds that err less than the best one of most folds on further ones."""
+    while time.process_time() < deadline:
+        most = max(len(trial.errors) for trial in trials)
+        horizon = horizon_of([trial for trial in trials if len(trial.errors) == most], policy)
+        best = min(trials, key=lambda trial: trial.error(policy, horizon))
+        if len(best.errors) == most:
+            return
+        best.run(len(best.errors))
 
 
 def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> None:

@@ -51,6 +51,16 @@ def test_candidates_that_are_far_behind_leave_the_race():
     assert all(candidate.tried == [0, 1, 2] for candidate in fast)
 
 
+def test_candidates_come_back_where_the_first_fold_was_an_easy_one():
+    """Three that lead on the first fold lose runs of the others; what was dropped there does not."""
+    lucky = [Known(f"lucky {k}", [0.01, 0.01, 0.02, 2.0, 2.0, 2.0]) for k in range(3)]
+    steady = Known("steady", np.full(6, 0.05), complexity=9)
+    poor = Known("poor", np.full(6, 0.6))
+    assert chosen(*lucky, steady, poor)[0].name == "steady"
+    assert steady.tried == [0, 1, 2]
+    assert poor.tried == [0]
+
+
 def test_the_ladder_ends_after_two_rungs_without_a_smaller_error():
     errors = [0.5, 0.4, 0.45, 0.3, 0.3, 0.31, 0.01]
     rungs = [[Known(str(k), np.full(2, error))] for k, error in enumerate(errors)]
