@@ -296,14 +296,11 @@ def inputs_in_units(
     if len(targets) == len(sources) == 1 or "input" not in control.dims:
         return in_unit(argument, "control", control, targets[0])
     number = control.sizes["input"]
-    if len(targets) == 1:
-        targets = number * targets
-    if len(sources) == 1:
-        sources = number * sources
-    columns, labels = [], control_names(control.to_dataset(name="control"))
+    targets, sources = (list(np.resize(units, number)) for units in (targets, sources))
+    labels, columns = control_names(control.to_dataset(name="control")), []
     for k, (label, source, target) in enumerate(zip(labels, sources, targets, strict=True)):
-        column = control.isel(input=[k]).assign_attrs(units=source)
-        columns.append(in_unit(argument, label, column, target))
+        column = control.isel(input=[k]).assign_attrs(units=str(source))
+        columns.append(in_unit(argument, label, column, str(target)))
     converted = xr.concat(columns, dim="input", combine_attrs="drop_conflicts")
     units = ("input", targets)
     return converted.transpose(*control.dims).assign_coords({INPUT_UNITS: units})

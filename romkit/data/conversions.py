@@ -17,62 +17,40 @@ def in_units_of(
     Raises:
         InputError: units that differ and cannot be converted.
     """
-    units = Units.of(data, context)
-    data = _states_in_units(argument, data, units.state, model.state)
-    for name, source, target in zip(context, units.context, model.context, strict=True):
-        if not same_unit(source, target):
-            data = _context_in_unit(argument, data, name, source, target)
+    data = _states_in_units(argument, data, state_units(data), model.state)
+    for name, target in zip(context, model.context, strict=True):
+        data = data.assign_coords({name: in_unit(argument, name, data[name], target).variable})
     return times_in_unit(argument, data, model.time)
 
 
 def _states_in_units(
     argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
 ) -> xr.Dataset:
-    factor, offset = _conversions(argument, data, sources, targets)
-    if factor is None or offset is None:
-        return data
-    converted = {"state": data["state"] * factor + offset}
-    # an offset, as of temperatures, has no rate
-    for rate in ("velocity", "acceleration"):
-        if rate in data:
-            converted[rate] = data[rate] * factor
-    about = {}
-    if len(set(targets)) == 1:
-        about = {"units": targets[0]}
-    for name, values in converted.items():
-        before = data[name]
-        values = values.transpose(*before.dims)
-        values = values.astype(before.dtype.newbyteorder("="))
-        values = values.assign_attrs(before.attrs | about)
-        data = data.assign({name: values})
-    if "component_units" in data.coords:
-        data = data.assign_coords(component_units=("component", list(targets)))
-    return data
-
-
-def _conversions(
-    argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
-) -> tuple[xr.DataArray | None, xr.DataArray | None]:
-    """Return factor and offset (n,) of each component of the state; None where no unit differs."""
     pairs = list(zip(sources, targets, strict=True))
     differing = [k for k, pair in enumerate(pairs) if not same_unit(*pair)]
     if not differing:
-        return None, None
-    size = len(pairs)
-    labels = np.arange(size)
-    if "component" in data.coords:
-        labels = data["component"].values
-    factor = xr.DataArray(np.ones(size), dims="component")
-    offset = xr.DataArray(np.zeros(size), dims="component")
+        return data
+    labels = data["component"].values  # numbers where they have no names
+    lines = np.array([(1.0, 0.0)] * len(pairs))  # (n, 2) factor and offset of each component
     known: dict[tuple[str, str], tuple[float, float]] = {}
     for k in differing:
         pair = pairs[k]
         # asked once for each pair: a field has thousands of components of one unit
         if pair not in known:
-            name = f"the state {labels[k]}"
-            known[pair] = conversion(argument, name, *pair)
-        factor[k], offset[k] = known[pair]
-    return factor, offset
+            known[pair] = conversion(argument, f"the state {labels[k]}", *pair)
+        lines[k] = known[pair]
+    factor, offset = (xr.DataArray(column, dims="component") for column in lines.T)
+    about = {"units": targets[0]} if len(set(targets)) == 1 else {}
+    # an offset, as of temperatures, has no rate
+    for name, shift in (("state", offset), ("velocity", 0.0), ("acceleration", 0.0)):
+        if name in data:
+            before = data[name]
+            values = (before * factor + shift).transpose(*before.dims)
+            values = values.astype(before.dtype.newbyteorder("="))
+            data = data.assign({name: values.assign_attrs(before.attrs | about)})
+    if "component_units" in data.coords:
+        data = data.assign_coords(component_units=("component", list(targets)))
+    return data
 
 
 def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
@@ -108,8 +86,11 @@ def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.D
     if same_unit(source, target):
         return values
     factor, offset = conversion(argument, name, source, target)
-    converted = values * factor + offset
-    return converted.assign_attrs(values.attrs | {"units": target})
+    about = values.attrs | {"units": target}
+    # the range is in the unit of the data, too
+    if "training_range" in about:
+        about["training_range"] = [factor * end + offset for end in about["training_range"]]
+    return (values * factor + offset).assign_attrs(about)
 
 
 def parameters_in_units(
@@ -127,20 +108,6 @@ def parameters_in_units(
         if isinstance(value, xr.DataArray):
             converted[name] = in_unit("context", name, value, unit)
     return converted
-
-
-def _context_in_unit(
-    argument: str, data: xr.Dataset, name: str, source: str, target: str
-) -> xr.Dataset:
-    factor, offset = conversion(argument, name, source, target)
-    parameter = data[name]
-    about = parameter.attrs | {"units": target}
-    # the range is in the unit of the data, too
-    if "training_range" in about:
-        about["training_range"] = [factor * end + offset for end in about["training_range"]]
-    values = parameter.astype(np.float64) * factor + offset
-    values = values.assign_attrs(about)
-    return data.assign_coords({name: values.variable})
 
 
 def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:

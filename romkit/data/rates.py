@@ -5,8 +5,7 @@ import xarray as xr
 
 from romkit.core import runtime
 from romkit.core.errors import DataWarning, warn
-from romkit.core.types import Array, Names
-from romkit.data.layout import Layout
+from romkit.core.types import Array
 from romkit.data.schema import DIMS
 from romkit.data.times import stretches
 
@@ -14,27 +13,29 @@ FEWEST = 4
 """Samples of a stretch that can be compared."""
 
 
-def disagreement(x: Array, rates: Array, times: Array, order: int = 1) -> str:
-    """Why `rates` are not the derivatives of x by time, "" where they may be.
+def disagreement(states: xr.DataArray, rates: xr.DataArray, times: Array, order: int = 1) -> str:
+    """Why `rates` are not the derivatives of states by time, "" where they may be.
 
-    The differences of x over an interval, and those of an antiderivative of a cubic spline through
-    the rates, lie on a line of slope one. Noise of x does not change its slope.
+    The differences of states over an interval, and those of an antiderivative of a cubic spline
+    through the rates, lie on a line of slope one. Noise of states does not change its slope.
 
     Args:
-        x: (C, T, n), NaN where missing.
-        rates: (C, T, n).
+        states: (trajectory, time, ...), NaN where missing.
+        rates: with the same dimensions.
         times: (T,).
         order: 1, or 2 for second derivatives.
     """
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
+    x, v = (_sampled(values.transpose(*states.dims)) for values in (states, rates))  # (C, T, k)
+    is_known = np.asarray(np.isfinite(x) & np.isfinite(v))
+    # components that are never there, land and solids, are none
+    x, v, is_known = (values[..., is_known.any((0, 1))] for values in (x, v, is_known))
     observed, predicted = [], []
-    is_known = np.isfinite(x) & np.isfinite(rates)
-    for run, stretch in stretches(is_known.all(-1), FEWEST):
-        t = times[stretch]
-        spline = CubicSpline(t, rates[run, stretch])
+    for run, stretch in stretches(np.asarray(is_known.all(-1)), FEWEST):
+        t = times[: x.shape[1]].astype(np.float64)[stretch]
         # integrated rather than x differentiated: integration does not amplify noise
-        antiderivative = spline.antiderivative(order)(t)
+        antiderivative = CubicSpline(t, v[run, stretch]).antiderivative(order)(t)
         observed.append(_quotients(x[run, stretch], t, order))
         predicted.append(_quotients(antiderivative, t, order))
     if not observed:
@@ -49,13 +50,7 @@ def warn_of_rates(data: xr.Dataset) -> None:
     """
     if data.attrs.get("system") or data.sizes["time"] < FEWEST:
         return
-    samples = []
-    for name in ("state", "velocity"):
-        variables = data[[name]].transpose(*DIMS)
-        samples.append(sampled(variables, Layout.of(variables, [name], DIMS[:2]), DIMS[:2]))
-    x, v = samples  # (C, T, k)
-    times = data["time"].values.astype(np.float64)
-    reason = disagreement(x, v, times[: x.shape[1]])
+    reason = disagreement(data["state"], data["velocity"], data["time"].values)
     if reason:
         fix = "check its unit of time, or leave it out: data.drop_vars('velocity')"
         warn(f"velocity disagrees with state: {reason}; {fix}", DataWarning)
@@ -95,19 +90,18 @@ def _slope_in_words(
     return f"difference quotients are {slope:.3g} times its values, where a rate has 1"
 
 
-def sampled(data: xr.Dataset, layout: Layout, lead: Names, *, largest: int = 200_000) -> Array:
-    """Return some of the components of the variables of a layout, (runs, times, k), for a
+def _sampled(values: xr.DataArray, *, largest: int = 200_000) -> Array:
+    """Return some of the components of values (runs, times, ...), (runs, times, k), for a
     comparison.
 
     `largest`: numbers that are compared at most.
     """
-    values = layout.gather(data, lead)
-    runs, _, n = values.shape
-    run_step = max(1, runs // 20)
-    component_step = max(1, n // 50)
+    runs, times = values.shape[:2]
+    flat = values.transpose(*DIMS[:2], ...).data.reshape(runs, times, -1)
+    n = flat.shape[2]
+    run_step, component_step = max(1, runs // 20), max(1, n // 50)
     # whole runs of few numbers, the beginnings of larger ones
-    share = run_step * component_step
-    longest = max(FEWEST, largest * share // max(1, runs * n))
-    sample = values[::run_step, :longest, ::component_step]
+    longest = max(FEWEST, largest * run_step * component_step // max(1, runs * n))
+    sample = flat[::run_step, :longest, ::component_step]
     (sample,) = runtime.computed("check of the rates", sample)
     return np.asarray(sample, dtype=np.float64)

@@ -190,8 +190,8 @@ def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> li
         raise InputError("times", expected=expected, got=times, fix=fix)
     else:
         common = tensors.times("times", times).double().numpy()
-        is_of_longest = len(common) == max(lengths)
-        runs = [common[:length] if is_of_longest else common for length in lengths]
+        more = len(common) - max(lengths)
+        runs = [common[: length + more] for length in lengths]
     counts = [len(run) for run in runs]
     if counts != list(lengths):
         raise InputError(

@@ -1,6 +1,5 @@
 """Files that hold arrays by name, without names of their axes: NumPy's .npz, and MATLAB's .mat."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -49,30 +48,32 @@ def read(path: Path) -> xr.Dataset:
     """
     arrays, numbers = {}, {}
     for name, values in _entries(existing(path)).items():
+        if values.dtype.kind in "OV":
+            raise FileError(path, problem=f"holds {name}, a struct or cell array", fix=OF_STRUCTS)
         if values.dtype.kind not in "iufbc":
             continue
         if values.size == 1 and name not in CLOCKS:
-            numbers[name] = values.reshape(-1)[0].item()
+            numbers[name] = values.item()
         else:
-            arrays[name] = values
+            # as h5netcdf calls axes without a name
+            dims = [f"{WITHOUT_NAME}{name}_{place}" for place in range(values.ndim)]
+            arrays[name] = (dims, values)
     if not arrays:
         raise FileError(path, problem="holds no arrays of numbers", fix=OF_STRUCTS)
-    return with_named_axes(path, _without_names(arrays).assign_attrs(numbers), OF_ARRAYS)
+    return with_named_axes(path, xr.Dataset(arrays, attrs=numbers), OF_ARRAYS)
 
 
-def _entries(file: Path) -> Mapping[str, Array]:
+def _entries(file: Path) -> dict[str, Array]:
     """Return arrays by name.
 
     Raises:
-        FileError: the file is damaged, or holds objects, cells or structs.
+        FileError: the file is damaged, or holds pickled objects.
     """
     try:
-        if file.suffix.lower() == ".npz":
-            with np.load(file, allow_pickle=False) as archive:
-                loaded = {name: archive[name] for name in archive.files}
-            entries = {k: array for k, array in loaded.items() if isinstance(array, np.ndarray)}
-        else:
-            entries = _of_matlab(file)
+        if file.suffix.lower() == ".mat":
+            return _of_matlab(file)
+        with np.load(file, allow_pickle=False) as archive:
+            return {name: np.asarray(archive[name]) for name in archive.files}
     except FileError:
         raise
     except Exception as error:  # archives raise nearly anything where they are damaged
@@ -81,14 +82,10 @@ def _entries(file: Path) -> Mapping[str, Array]:
             # what was pickled can run code
             fix = "load it yourself, and give romkit.data.from_arrays(runs, times, context={...})"
         raise FileError(file, problem=f"cannot be read ({reason(error)})", fix=fix) from error
-    for name, values in entries.items():
-        if values.dtype.kind in "OV":
-            raise FileError(file, problem=f"holds {name}, a struct or cell array", fix=OF_STRUCTS)
-    return entries
 
 
 def _of_matlab(file: Path) -> dict[str, Array]:
-    """Return variables of a file of MATLAB, without the second axis of columns."""
+    """Return variables of a file of MATLAB, which has no arrays of one axis, without that of columns."""
     from scipy.io import loadmat  # slow to import, and seldom needed
 
     with file.open("rb") as stream:
@@ -99,18 +96,7 @@ def _of_matlab(file: Path) -> dict[str, Array]:
         raise FileError(file, problem="is a result of Modelica", fix=OF_MODELICA)
     arrays = {}
     for name, values in entries.items():
-        if name.startswith("__") or not isinstance(values, np.ndarray):
-            continue
-        # MATLAB has no arrays of one axis
-        is_row_or_column = values.ndim == 2 and 1 in values.shape
-        arrays[name] = values.reshape(-1) if is_row_or_column else values
+        if isinstance(values, np.ndarray):
+            is_row_or_column = values.ndim == 2 and 1 in values.shape
+            arrays[name] = values.reshape(-1) if is_row_or_column else values
     return arrays
-
-
-def _without_names(arrays: Mapping[str, Array]) -> xr.Dataset:
-    """Return a dataset whose axes are called as h5netcdf calls those without a name."""
-    variables = {}
-    for name, values in arrays.items():
-        dims = [f"{WITHOUT_NAME}{name}_{place}" for place in range(values.ndim)]
-        variables[name] = (dims, values)
-    return xr.Dataset(variables)

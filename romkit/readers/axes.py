@@ -36,67 +36,58 @@ def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr
     """
     nameless = {}
     for key, variable in data.variables.items():
-        dims = [str(dim) for dim in variable.dims]
-        if dims and all(dim.startswith(WITHOUT_NAME) for dim in dims):
+        if variable.dims and all(str(dim).startswith(WITHOUT_NAME) for dim in variable.dims):
             nameless[str(key)] = variable
     if not nameless:
         return data
     time = _clock(name, nameless, fix)
-    names = _names_of_axes(nameless, time)
-    _warn_of_squares(name, nameless, time)
-    variables = {}
+    clock = nameless.pop(time)
+    dim = time if time in TIMES else TIMES[0]
+    _warn_of_squares(name, nameless, time, clock.size)
+    variables: dict[Hashable, xr.Variable] = {}
+    lengths: dict[str, int] = {}
     for key, variable in data.variables.items():
-        if key == time:
-            continue
-        variables[key] = (names.get(str(key), variable.dims), variable.data, variable.attrs)
-    dim = _name_of_time(time)
-    clock = (dim, nameless[time].values, nameless[time].attrs)
-    named = xr.Dataset(variables, {dim: clock}, data.attrs)
+        dims = variable.dims
+        if key in nameless:
+            dims = _names_of_axes(str(key), variable, dim, clock.size, lengths)
+        if key != time:
+            variables[key] = xr.Variable(dims, variable.data, variable.attrs)
+    coords = {dim: (dim, clock.values, clock.attrs)}
+    named = xr.Dataset(variables, coords, data.attrs)
     named.set_close(data.close)
     return named
 
 
-def _name_of_time(clock: str) -> str:
-    return clock if clock in TIMES else TIMES[0]
-
-
 def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
-    """Return the array that holds the times.
+    """Return the array that holds the times: increasing numbers, as many as another is long along its
+    first axis.
 
     Raises:
         FileError: there is none, or several.
     """
     clocks = []
-    for key in CLOCKS:
-        if key in variables and _is_clock(variables, key):
+    for key in variables.keys() & {*CLOCKS}:
+        clock = variables[key]
+        lengths = [variable.shape[0] for other, variable in variables.items() if other != key]
+        is_clock = clock.ndim == 1 and clock.dtype.kind in "iuf" and 2 <= clock.size in lengths
+        if is_clock and (np.diff(clock.values) > 0).all():
             clocks.append(key)
     if len(clocks) == 1:
         return clocks[0]
     problem = "has no names of axes, and no increasing t, time or times as long as the first axes"
     if clocks:
-        problem = f"has no names of axes, and several times, {', '.join(clocks)}"
+        problem = f"has no names of axes, and several times, {', '.join(sorted(clocks))}"
     raise FileError(name, problem=problem, fix=fix)
 
 
-def _is_clock(variables: Mapping[str, xr.Variable], key: str) -> bool:
-    """Tell whether an array holds increasing numbers, as many as another is long along its first
-    axis.
-    """
-    clock = variables[key]
-    if clock.ndim != 1 or clock.dtype.kind not in "iuf" or clock.size < 2:
-        return False
-    lengths = [variable.shape[0] for other, variable in variables.items() if other != key]
-    return clock.size in lengths and bool((np.diff(clock.values) > 0).all())
-
-
-def _warn_of_squares(name: object, variables: Mapping[str, xr.Variable], time: str) -> None:
+def _warn_of_squares(
+    name: object, variables: Mapping[str, xr.Variable], time: str, length: int
+) -> None:
     """Warn of arrays of one axis that may lie along the time, or along another axis as long."""
-    length = variables[time].size
-    is_square = any(length in variable.shape[1:] for variable in variables.values())
-    if not is_square:
+    if not any(length in variable.shape[1:] for variable in variables.values()):
         return
     for key, variable in variables.items():
-        if variable.ndim == 1 and variable.size == length and key != time:
+        if variable.shape == (length,):
             warn(
                 f"{name}: {key} is taken to lie along {time}, though another axis has {length} entries, "
                 f"too; if it is a coordinate in space, {WITH_NAMES}",
@@ -105,26 +96,18 @@ def _warn_of_squares(name: object, variables: Mapping[str, xr.Variable], time: s
 
 
 def _names_of_axes(
-    variables: Mapping[str, xr.Variable], time: str
-) -> dict[str, tuple[Hashable, ...]]:
-    """Return names of the axes of each array but that of the times."""
-    length = variables[time].size
-    lengths: dict[str, int] = {}
-    names: dict[str, tuple[Hashable, ...]] = {}
-    for key, variable in variables.items():
-        if key == time:
-            continue
-        has_time = variable.shape[0] == length
-        if variable.ndim == 1 and not has_time:
-            names[key] = (key,)
-            continue
-        dims = []
-        for place, size in enumerate(variable.shape):
-            dim = f"axis_{place}"
-            if place == 0 and has_time:
-                dim = _name_of_time(time)
-            elif lengths.setdefault(dim, size) != size:
-                dim = f"{key}_{dim}"
-            dims.append(dim)
-        names[key] = tuple(dims)
-    return names
+    key: str, variable: xr.Variable, time: str, length: int, lengths: dict[str, int]
+) -> tuple[Hashable, ...]:
+    """Return names of the axes of an array, and keep the lengths of those that have no own name."""
+    has_time = variable.shape[0] == length
+    if variable.ndim == 1 and not has_time:
+        return (key,)
+    dims = []
+    for place, size in enumerate(variable.shape):
+        dim = f"axis_{place}"
+        if place == 0 and has_time:
+            dim = time
+        elif lengths.setdefault(dim, size) != size:
+            dim = f"{key}_{dim}"
+        dims.append(dim)
+    return tuple(dims)

@@ -11,13 +11,12 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.habits import warn_of_habits
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, unit_of
-from romkit.data.schema import DIMS, MIXED, check_states
+from romkit.data.schema import DIMS, MIXED, check_states, shared_unit
 from romkit.data.summary import summary
 from romkit.readers.dates import digits_of_dates
 from romkit.readers.described_context import with_context
@@ -100,20 +99,15 @@ def describe(
         >>> data.state.dims
         ('trajectory', 'time', 'component')
     """
-    declared = Declared(
-        context=_names(context),
-        state=_names(state),
-        control=tuple(control),
-        velocity=_names(velocity),
-        acceleration=_names(acceleration),
-        trajectory=trajectory,
-        time=time,
-    )
+    declared = Declared(context, state, tuple(control), velocity, acceleration, trajectory, time)
     guesses: Guesses = []
     source, declared = _dataset(data, declared, guesses)
     declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
-    source = _with_numbers_of_switches(decoded(source, guesses), declared.control)
+    source = decoded(source, guesses)
+    for name in {*declared.control} & {*source.data_vars}:
+        if source[name].dtype.kind == "b":
+            source = source.assign({name: source[name].astype(np.float64)})  # a switch
     aligned, roles = roles_of(source, declared, guesses)
     described = _in_schema(aligned, roles)
     described, names = with_context(described, aligned, roles, guesses)
@@ -132,19 +126,6 @@ def describe(
     warn_of_habits(described, "extremes", "equal runs")
     print(summary(described))
     return described
-
-
-def _with_numbers_of_switches(data: xr.Dataset, inputs: Sequence[str]) -> xr.Dataset:
-    """Return the data with 0 and 1 in place of inputs that are false and true."""
-    switches = {}
-    for name in inputs:
-        if name in data.variables and data[name].dtype.kind == "b":
-            switches[name] = data[name].astype(np.float64)
-    return data.assign(switches)
-
-
-def _names(names: Sequence[str] | None) -> Names | None:
-    return None if names is None else tuple(names)
 
 
 def _dataset(
@@ -168,10 +149,8 @@ def _ignored(
     source: xr.Dataset, described: xr.Dataset, roles: Roles, context: Sequence[str]
 ) -> str:
     """Return variables that have no role, as text."""
-    used = {*roles.states, *roles.controls, *context, *source.dims, roles.time}
+    used = {*roles.variables, *context, *source.dims, roles.time}
     used.update(described.variables, layout_of(described).coords)
-    for names in roles.rates.values():
-        used.update(names)
     words = []
     for name, values in source.variables.items():
         if name not in used:
@@ -197,10 +176,7 @@ def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
 
 def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
-    wide = [*roles.states, *roles.controls]
-    for names in roles.rates.values():
-        wide += names
-    data = along_runs_and_time(data, wide)
+    data = along_runs_and_time(data, roles.variables)
     layout = Layout.of(data, roles.states, LEAD)
     time_units = unit_of(data["time"])
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
@@ -210,12 +186,13 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
         of_rate = Layout.of(data, names, LEAD).variables
         if [v.shape for v in of_rate] != [v.shape for v in layout.variables]:
             refuse_unlike(roles.states, names, rate)
-        variables[rate] = (DIMS, _gathered_like(data, layout, names))
+        # in the order of the components of the states; the unit of a rate is another
+        pairs = zip(layout.variables, names, strict=True)
+        like = tuple(replace(variable, name=name, units="") for variable, name in pairs)
+        variables[rate] = (DIMS, replace(layout, variables=like).gather(data, LEAD))
     if roles.controls:
-        coords["input"], variables["control"] = _inputs(data, roles.controls)
-        units = Layout.of(data, roles.controls, LEAD).units
-        if len(set(units)) > 1:
-            coords[INPUT_UNITS] = ("input", list(units))
+        coords |= _inputs(data, roles.controls)
+        variables["control"] = coords.pop("control")
     described = xr.Dataset(variables, coords, dict(data.attrs))
     if not layout.is_plain:
         return described.assign_attrs(layout=layout.to_json())
@@ -228,31 +205,15 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]
     time = data["time"]
     times = time.values.astype(np.float64)
     about_time = {"units": layout.time_units, **time.attrs}
-    coords = {
-        "time": ("time", times, about_time),
-        AXIS: (AXIS, list(layout.names)),
-    }
-    units = set(layout.units)
-    if len(units) > 1:
+    coords = {"time": ("time", times, about_time), AXIS: (AXIS, list(layout.names))}
+    if len({*layout.units}) > 1:
         coords["component_units"] = (AXIS, list(layout.units))
-        return coords, {"units": MIXED}
-    about = {}
-    if any(units):
-        about["units"] = units.pop()
-    return coords, about
+    unit = shared_unit(layout.units, MIXED)
+    return coords, {"units": unit} if unit else {}
 
 
-def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str]) -> Array | Chunked:
-    """Return rates (trajectories, times, n) in the order of the components of the states."""
-    like = []
-    for variable, name in zip(layout.variables, names, strict=True):
-        # the unit of a rate is not that of the state
-        like.append(replace(variable, name=name, units=""))
-    return replace(layout, variables=tuple(like)).gather(data, LEAD)
-
-
-def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the coordinate of the inputs and their values (trajectories, times, q)."""
+def _inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the coordinates of the inputs, and their values (trajectories, times, q)."""
     layout = Layout.of(data, names, LEAD)
     # an input that is never known is refused later, and must not be left out as land is
     variables = tuple(replace(variable, mask="") for variable in layout.variables)
@@ -261,37 +222,31 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], tu
     if list(names) == ["control"] and "input" in data.coords:
         labels = [str(label) for label in data["input"].values]
     values = layout.gather(data, LEAD).astype(np.float64)
-    control = ((*LEAD, "input"), values, _about_inputs(data, names))
-    return ("input", labels), control
+    inputs = {"input": ("input", labels)}
+    if len({*layout.units}) > 1:
+        inputs[INPUT_UNITS] = ("input", list(layout.units))
+    return inputs | {"control": ((*LEAD, "input"), values, _about_inputs(data, names))}
 
 
 def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
-    """Course of inputs between samples, and their unit, as far as the data say."""
-    about = {}
-    between = _rule_between(data, names)
-    if between is not None:
-        about["between"] = between
-    units = {unit_of(data[name]) for name in names}
-    if len(units) == 1 and "" not in units:
-        about["units"] = units.pop()
-    return about
-
-
-def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
-    """Return the attribute `between` of all inputs, None where they have none.
+    """Course of inputs between samples, and their unit, as far as the data say.
 
     Raises:
         InputError: some are held and others straight lines, or some say nothing.
     """
-    rules = [data[name].attrs.get("between") for name in names]
-    for rule in rules:
-        if rule is not None:
-            checks.one_of("between", rule, BETWEEN)
-    if len(set(rules)) > 1:  # a law knows one rule for all of its inputs
+    rules = {name: data[name].attrs.get("between") for name in names}
+    known = {rule for rule in rules.values() if rule is not None}
+    for rule in known:
+        checks.one_of("between", rule, BETWEEN)
+    if len({*rules.values()}) > 1:  # a law knows one rule for all of its inputs
         raise InputError(
             "control",
             expected="one rule between samples",
-            got=", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True)),
+            got=", ".join(f"{name}: {rule}" for name, rule in rules.items()),
             fix="give all the attribute between='held', and to smooth ones their means over each interval",
         )
-    return rules[0]
+    about = dict(zip(("between",), known, strict=False))
+    units = {unit_of(data[name]) for name in names}
+    if len(units) == 1 and "" not in units:
+        about["units"] = units.pop()
+    return about

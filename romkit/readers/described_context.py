@@ -1,5 +1,7 @@
 """Context of data of others: coordinates, variables and attributes that are parameters of runs."""
 
+import contextlib
+
 import numpy as np
 import xarray as xr
 
@@ -20,30 +22,23 @@ def with_context(
 
     Those of the context are declared, in its order; others are labels.
     """
-    columns = {}
-    for key, coord in data.coords.items():
-        if coord.dims in ALONG_RUNS and key != "trajectory":
-            columns[str(key)] = coord
+    coords = data.coords.items()
+    columns = {str(key): coord for key, coord in coords if coord.dims in ALONG_RUNS}
+    columns.pop("trajectory", None)
     for name in roles.context or ():
         columns.pop(name, None)  # those of the context stand behind the labels, in its order
         columns[name] = _parameter(data, name)
-    coords = {}
-    for name, column in columns.items():
-        coords[name] = column.transpose(*LEAD, missing_dims="ignore").variable
-    described = described.assign_coords(coords)
+    for name, coord in columns.items():
+        along = coord.transpose(*LEAD, missing_dims="ignore").variable
+        described = described.assign_coords({name: along})
     names = _varying(described, roles.context, guesses)
-    for name in coords:
-        described[name].attrs[ROLE] = "context" if name in names else "label"
-    return _with_equal_parameters(described, names), names
-
-
-def _with_equal_parameters(described: xr.Dataset, names: Names) -> xr.Dataset:
-    """Return the dataset whose parameters that differ by rounding alone are equal."""
-    for name in names:
+    for name in columns:
         column = described[name]
-        if column.dims == LEAD[:1] and column.dtype.kind == "f":
+        if name in names and column.dims == LEAD[:1] and column.dtype.kind == "f":
+            # parameters that differ by rounding alone are equal
             described[name] = column.copy(data=without_rounding(column.values))
-    return described
+        described[name].attrs[ROLE] = "context" if name in names else "label"
+    return described, names
 
 
 def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) -> Names:
@@ -56,8 +51,9 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
     number = described.sizes["trajectory"]
     if number == 1:
         return names
-    constant, varying = _parted(described, names)
-    text = ", ".join(constant)
+    is_constant = {name: _is_constant(described[name]) for name in names}
+    varying = tuple(name for name in names if not is_constant[name])
+    text = ", ".join(filter(is_constant.get, names))
     if declared and not varying:
         raise InputError(
             "context",
@@ -65,7 +61,7 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
             got=f"one in all {number} runs",
             fix="leave it out, or give the value of each run",
         )
-    if constant:
+    if text:
         why = "one value in all runs, of which models learn nothing"
         guesses.append(Guess("context", text, why))
     if declared is not None:
@@ -74,12 +70,6 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
         why = f"varies along the runs; name it, context={list(varying)}, or none, context=[]"
         guesses.append(Guess("context", ", ".join(varying), why))
     return varying
-
-
-def _parted(described: xr.Dataset, names: Names) -> tuple[list[str], Names]:
-    """Return names of the coordinates of one value, and of those that vary."""
-    constant = [name for name in names if _is_constant(described[name])]
-    return constant, tuple(name for name in names if name not in constant)
 
 
 def _candidates(described: xr.Dataset) -> Names:
@@ -95,10 +85,10 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     Raises:
         InputError: no numbers, other dimensions, or one number for several runs.
     """
-    if name in data.variables:
-        value = data[name]
-    else:
-        value = _number(data.attrs[name])
+    value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
+    if name not in data.variables and value.dtype.kind == "U":
+        with contextlib.suppress(ValueError):
+            value = value.astype(float)  # a number that was written as text
     if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
         raise InputError(
             "context",
@@ -134,16 +124,6 @@ def _of_runs(value: xr.DataArray) -> xr.DataArray:
     if (filled != filled[:, :1]).any():
         return value
     return xr.DataArray(filled[:, 0], dims="trajectory", attrs=value.attrs)
-
-
-def _number(attribute: object) -> xr.DataArray:
-    """Return an attribute as a number, also one that was written as text."""
-    if not isinstance(attribute, str):
-        return xr.DataArray(attribute)
-    try:
-        return xr.DataArray(float(attribute))
-    except ValueError:
-        return xr.DataArray(attribute)
 
 
 def _is_constant(values: xr.DataArray) -> bool:

@@ -1,6 +1,7 @@
 """Roles of the variables and dimensions of a dataset: time, runs, state, rates, inputs, context."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -10,9 +11,9 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
-from romkit.data.layout import AXIS, Layout
+from romkit.data.layout import AXIS
 from romkit.data.names import TIMES, TRAJECTORIES
-from romkit.data.rates import disagreement, sampled
+from romkit.data.rates import disagreement
 from romkit.data.schema import check_own_names
 from romkit.data.spelling import full_name
 from romkit.readers.names import RATES, Guess, Guesses, described
@@ -36,11 +37,11 @@ class Declared:
         trajectory, time: a dimension or coordinate.
     """
 
-    context: Names | None = None
-    state: Names | None = None
-    control: Names = ()
-    velocity: Names | None = None
-    acceleration: Names | None = None
+    context: Sequence[str] | None = None
+    state: Sequence[str] | None = None
+    control: Sequence[str] = ()
+    velocity: Sequence[str] | None = None
+    acceleration: Sequence[str] | None = None
     trajectory: str | None = None
     time: str | None = None
 
@@ -77,6 +78,11 @@ class Roles:
     context: Names | None
     left_out: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def variables(self) -> list[str]:
+        """Names of the states, the inputs and the rates."""
+        return [*self.states, *self.controls, *itertools.chain(*self.rates.values())]
+
 
 def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr.Dataset, Roles]:
     """Return the roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
@@ -86,10 +92,12 @@ def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr
     """
     data = _without_levels(data)
     data, time = with_time(data, declared.time, guesses)
-    context = declared.context or ()
+    context = tuple(declared.context or ())
     _check_context_names(data, context)
     runs = _runs(data, declared.trajectory, context)
-    _check_names_of_schema(data, runs)
+    # runs may be called as romkit calls them
+    variables = {*map(str, data.data_vars), *map(str, data.coords.keys() - {*runs, AXIS})}
+    _check_names(variables, {AXIS, "trajectory"}, "romkit's dimensions")
     data = _with_trajectories(data, runs)
     descriptions = described(data)
     rates = _declared_rates(data, declared)
@@ -97,11 +105,15 @@ def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr
     taken = {*declared.control, *context, "control"}.union(*rates.values())
     states = _states(data, declared.state, {*taken, *descriptions}, guesses)
     states, rates = _with_rates(data, declared, states, rates, taken, guesses)
-    _check_names_in_results(states)
+    taken_by_bars = {f"{bar}_{name}" for bar in BARS for name in states}
+    # a single one may be that of romkit's schema
+    in_forecasts = {*IN_FORECASTS, *taken_by_bars} | ({"state"} if len(states) > 1 else set())
+    _check_names(states, in_forecasts, "romkit in a forecast")
     controls = _controls(data, declared, states)
-    used = {*declared.control, *context, *controls, *states}.union(*rates.values())
-    left_out = _left_out(data, used, descriptions)
-    return data, Roles(time, runs, states, rates, controls, declared.context, left_out)
+    named = None if declared.context is None else context
+    roles = Roles(time, runs, states, rates, controls, named)
+    used = {*declared.control, *context, *roles.variables}
+    return data, replace(roles, left_out=_left_out(data, used, descriptions))
 
 
 def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
@@ -183,42 +195,20 @@ def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> N
     return tuple(dict.fromkeys(map(str, runs)))
 
 
-def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
-    """Raise where a variable has the name of a dimension of romkit's schema.
+def _check_names(names: Iterable[str], taken: Collection[str], owner: str) -> None:
+    """Raise where a variable has a name that romkit has for something else.
 
     Raises:
         InputError: with the call that renames it.
     """
-    taken = [AXIS] if AXIS in data.data_vars else []
-    if "trajectory" in data.variables and "trajectory" not in runs:
-        taken.append("trajectory")
-    for name in taken:
-        _refuse_name(name, "romkit's dimensions", f"data.rename({name}='{name}_')")
-
-
-def _check_names_in_results(states: Sequence[str]) -> None:
-    """Raise where a forecast has something else under the name of a variable of the state.
-
-    Raises:
-        InputError: with the call that renames it.
-    """
-    taken = {*IN_FORECASTS, *(f"{bar}_{name}" for bar in BARS for name in states)}
-    if len(states) > 1:
-        taken.add("state")  # alone it is that of romkit's schema
-    for name in states:
+    for name in names:
         if name in taken:
-            call = f"data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table"
-            _refuse_name(name, "romkit in a forecast", call)
-
-
-def _refuse_name(name: str, owner: str, call: str) -> NoReturn:
-    """Refuse the name of a variable that romkit has for something else."""
-    raise InputError(
-        "data",
-        expected=f"variables of other names than those of {owner}",
-        got=repr(name),
-        fix=f"rename it: {call}",
-    )
+            raise InputError(
+                "data",
+                expected=f"variables of other names than those of {owner}",
+                got=repr(name),
+                fix=f"rename it: data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table",
+            )
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
@@ -262,7 +252,9 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     return name
 
 
-def _states(data: xr.Dataset, declared: Names | None, taken: set[str], guesses: Guesses) -> Names:
+def _states(
+    data: xr.Dataset, declared: Sequence[str] | None, taken: set[str], guesses: Guesses
+) -> Names:
     """Return the variables that are declared, else those of numbers along time that describe no
     other.
 
@@ -276,21 +268,30 @@ def _states(data: xr.Dataset, declared: Names | None, taken: set[str], guesses: 
         InputError: there is none.
     """
     if declared is not None:
-        return _declared_states(data, declared)
+        if not declared:
+            fix = "name one: state=['u'], say"
+            raise InputError("state", expected="a variable or several", got="none", fix=fix)
+        return tuple(_along_time(data, "state", name) for name in declared)
     # in the order of the data, which becomes that of the state
     floats = _along_time_of_kind(data, "f", taken)
     integers = _along_time_of_kind(data, "iu", taken)
     if "state" in floats + integers:
         return ("state",)
     # a velocity alone is a state
-    states = tuple(name for name in floats if name not in RATES) or floats
-    if states:
-        return states
+    states = tuple(name for name in floats if name not in RATES)
+    if floats:
+        return states or floats
     # whole numbers are counts or flags as often as states: only where nothing else is
     if integers:
         guesses.append(Guess("state", ", ".join(integers), "whole numbers, as there is no other"))
         return integers
-    _refuse_without_state(data)
+    kinds = {str(name): str(values.dtype) for name, values in data.data_vars.items()}
+    raise InputError(
+        "data",
+        expected="a variable of numbers along time",
+        got=f"variables {kinds}",
+        fix="name it: state=['u']",
+    )
 
 
 def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
@@ -300,25 +301,6 @@ def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
         if name not in taken and "time" in values.dims and values.dtype.kind in kinds:
             names.append(str(name))
     return tuple(names)
-
-
-def _declared_states(data: xr.Dataset, declared: Names) -> Names:
-    if not declared:
-        raise InputError(
-            "state", expected="a variable or several", got="none", fix="name one: state=['u'], say"
-        )
-    return tuple(_along_time(data, "state", name) for name in declared)
-
-
-def _refuse_without_state(data: xr.Dataset) -> NoReturn:
-    """Raise InputError: no variable may be the state."""
-    variables = [f"{name} ({values.dtype})" for name, values in data.data_vars.items()]
-    raise InputError(
-        "data",
-        expected="a variable of numbers along time",
-        got=f"variables {', '.join(variables) or 'none'}",
-        fix="name it: state=['u']",
-    )
 
 
 def _with_rates(
@@ -425,14 +407,10 @@ def _disagreement(
         integrated = rates["velocity"]
     elif rate == "acceleration":
         order = 2
-    times = data["time"].values.astype(np.float64)
     for pair in zip(integrated, rates[rate], strict=True):
         variables = along_runs_and_time(data[[*pair]], pair)
-        layouts = [Layout.of(variables, [name], LEAD) for name in pair]
-        x, v = (sampled(variables, layout, LEAD) for layout in layouts)  # (C, T, k)
-        if x.shape != v.shape:
-            return "other cells are missing"
-        reason = disagreement(x, v, times[: x.shape[1]], order)
+        x, v = (variables[name].transpose(*LEAD, ...) for name in pair)
+        reason = disagreement(x, v, data["time"].values, order)
         if reason:
             return reason
     return ""
