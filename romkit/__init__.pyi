@@ -52,6 +52,7 @@ from romkit.verbs.export import export as export
 from romkit.verbs.fit import fit as fit
 from romkit.verbs.follow import follow as follow
 from romkit.verbs.forecast import forecast as forecast
+from romkit.verbs.hidden_manifold import hidden_manifold as hidden_manifold
 from romkit.verbs.law import law as law
 from romkit.verbs.rollout import rollout as rollout
 from romkit.verbs.sample import Sample as Sample

@@ -40,7 +40,7 @@ ROOMS = (
 """Public rooms, in the order in which a user meets them."""
 
 TASKS = {
-    "Learn from runs": ("learn", "Learned", "hidden_context", "RunsRegressor"),
+    "Learn from runs": ("learn", "Learned", "hidden_context", "hidden_manifold", "RunsRegressor"),
     "Read and keep": ("open", "load", "save", "data.describe", "data.from_arrays", "data.split"),
     "Fit a projection": ("fit", "basis", "ProjectionTransformer"),
     "Fit latent dynamics": ("law", "bootstrap", "Ensemble", "timed", "reduced_mesh"),

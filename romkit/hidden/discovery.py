@@ -11,25 +11,13 @@ from torch import Tensor
 from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.gauge import gauged
-from romkit.hidden.joint import Expanded, Plan, fitted, polished
-from romkit.hidden.labels import Polynomial
+from romkit.hidden.joint import NEARBY, STEPS, Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
-from romkit.hidden.search import (
-    Groups,
-    Trial,
-    first_part,
-    laws_of,
-    searched,
-    second_part,
-    simplest,
-    start,
-    structures,
-    trial,
-)
-from romkit.hidden.starts import OwnLaws, along_points
+from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest
+from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import NEAR, NOISY, ROUGH
+from romkit.laws.shooting import NEAR, NOISY
 
 LARGEST = 2.0234
 """Quantile of the Tracy-Widom law of order one, at level 0.99."""
@@ -75,9 +63,10 @@ def discovered(groups: Groups) -> Discovery:
     likelihood tells more: a parameter has to explain more than noise would, and one more is taken
     that does, if forecasts are better with it.
     """
-    trials = list(searched(groups))
-    evidence = _Evidence(groups)
-    allowed = list(trials)
+    fits = Fits(groups)
+    search(fits)
+    evidence = _Evidence(fits)
+    allowed = fits.trials
     while True:
         chosen = simplest(allowed)
         if evidence.is_real(chosen):
@@ -85,17 +74,16 @@ def discovered(groups: Groups) -> Discovery:
         allowed = [t for t in allowed if t.structure.hidden < chosen.structure.hidden]
     while (more := evidence.one_more(chosen)) is not None:
         chosen = more
-    if chosen not in trials:
-        trials.append(chosen)
     check = evidence.check(chosen)
     posterior = evidence.fit(chosen.structure).posterior
-    taken = trials.index(chosen)
-    return Discovery(posterior, trials, taken, check.of_contexts, check.of_forecasts)
+    taken = fits.trials.index(chosen)
+    return Discovery(posterior, fits.trials, taken, check.of_contexts, check.of_forecasts)
 
 
 class _Fit(NamedTuple):
-    """Fit of some groups, and the same laws in the gauge with their errors."""
+    """Fit of some groups in windows of some length, and the same laws in the gauge with their errors."""
 
+    stage: Stage
     end: Expanded
     posterior: Posterior
 
@@ -104,57 +92,39 @@ class _Evidence:
     """Evidence of all groups for structures; fits and checks are made once.
 
     Args:
-        groups: of runs.
+        fits: of the search.
     """
 
-    def __init__(self, groups: Groups):
-        self._groups = groups
-        self._laws: dict[int, OwnLaws] = {}
+    def __init__(self, fits: Fits):
+        self._of_search = fits
+        self._groups = fits.groups
         self._fits: dict[Structure, _Fit] = {}
         self._checks: dict[Structure, Check] = {}
 
-    def _own(self, degree: int) -> OwnLaws:
-        if degree not in self._laws:
-            self._laws[degree] = laws_of(degree, self._groups)
-        return self._laws[degree]
-
     def fit(self, structure: Structure) -> _Fit:
-        """Return the fit of all groups."""
+        """Return the fit of all groups, in windows as long as can be followed."""
         if structure not in self._fits:
-            every = torch.arange(len(self._groups))
-            self._fits[structure] = _fit(
-                structure, self._own(structure.degree), self._groups, every
-            )
+            own = self._of_search.own(structure.degree)
+            family, duration, _ = self._of_search.whole(structure)
+            runs = self._groups.runs
+            stage = fitted(family, own.motion, runs, duration)
+            self._fits[structure] = _polished(stage, own, runs, STEPS)
         return self._fits[structure]
 
     def check(self, chosen: Trial) -> "Check":
         """Return what left-out groups say."""
         structure = chosen.structure
         if structure not in self._checks:
-            posterior = self.fit(structure).posterior
-            own = self._own(structure.degree)
-            self._checks[structure] = _checked(structure, own, self._groups, posterior)
+            own = self._of_search.own(structure.degree)
+            self._checks[structure] = _checked(self.fit(structure), own, self._groups)
         return self._checks[structure]
 
     def is_real(self, chosen: Trial) -> bool:
-        """Tell whether the last hidden parameter belongs to the groups, and is no function of others."""
-        if chosen.structure.hidden > 1 and self._is_curve(chosen.structure):
-            return False
+        """Tell whether the last hidden parameter belongs to the groups."""
         above = self.is_above_noise(chosen.structure)
         if above is None:
             return self.check(chosen).shared >= chosen.structure.hidden
         return above
-
-    def _is_curve(self, structure: Structure, *, curve: float = 0.3) -> bool:
-        """Tell whether contexts of several parameters lie on a curve, along which there is one.
-
-        `curve`: error of contexts that a curve tells, in their deviations, up to which they
-        lie on it: it leaves a tenth of their variance. Of contexts that are not on a curve,
-        left-out ones err by 1 or more.
-        """
-        family = self.fit(structure).posterior.family
-        points = self._own(structure.degree).points(family)
-        return error_along_curve(points, family.hidden) < curve
 
     def is_above_noise(self, structure: Structure) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
@@ -189,23 +159,12 @@ class _Evidence:
         structure = chosen.structure
         hidden, bend = structure.hidden + 1, max(1, structure.bend)
         wanted = replace(structure, hidden=hidden, bend=bend)
-        known = self._groups.known.shape[1]
-        if wanted not in structures(structure.degree, len(self._groups), known):
+        if wanted not in self._of_search.structures(structure.degree):
             return None
         if not self.is_above_noise(wanted):
             return None
-        more = trial(wanted, self._own(structure.degree), self._groups)
+        more = self._of_search.trial(wanted)
         return more if more.error < chosen.error else None
-
-
-def error_along_curve(points: Tensor, contexts: Tensor) -> float:
-    """Return the largest error of contexts (G, r), of groups that were left out, by polynomials of the
-    place on a curve through points (G, k) [deviations of the contexts].
-    """
-    places = along_points(points)
-    size = contexts.std(0, correction=0)
-    errors = [Polynomial.of(places, column.unsqueeze(-1)).error for column in contexts.unbind(-1)]
-    return float((torch.cat(errors) / size).max())
 
 
 class Check(NamedTuple):
@@ -221,65 +180,57 @@ class Check(NamedTuple):
     shared: int
 
 
-def _fit(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> _Fit:
-    """Return laws and contexts of some groups."""
-    runs = groups.only(kept)
-    stage = fitted(start(structure, own, groups, kept), own.motion, runs, Plan(ROUGH))
-    end: Expanded = polished(stage, own.motion, runs)
+def _polished(stage: Stage, own: OwnLaws, runs: Runs, steps: int) -> _Fit:
+    """Return laws and contexts of some groups, so many steps from those of a fit."""
+    end: Expanded = polished(stage, own.motion, runs, trials=steps)
     family = gauged(end.family, own.information, int(runs.group[0]))
-    return _Fit(end, Posterior.of(end, family))
+    return _Fit(stage, end, Posterior.of(end, family))
 
 
 def _checked(
-    structure: Structure,
+    fit: _Fit,
     own: OwnLaws,
     groups: Groups,
-    posterior: Posterior,
     *,
     level: float = 0.9,
     width: float = 1.6449,
 ) -> Check:
-    """Return contexts and forecasts of groups that are left out, placed by their first part, and
-    compared with contexts of all and with their second part; and contexts of their single runs.
+    """Return contexts and forecasts of single runs of groups that are left out, placed by their first
+    part, compared with contexts of all and with their second part, and with each other.
 
     `level`, `width`: level at which factors are told, and the deviations of a normal law that
     have it.
     """
+    posterior = fit.posterior
     of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
         kept = groups.kept(out)
-        without = _fit(structure, own, groups, kept).posterior
+        begin = fit.stage._replace(family=fit.end.family.only(kept))
+        without = _polished(begin, own, groups.only(kept), NEARBY).posterior
         to_all = _alignment(without.family, posterior.family.only(kept))
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))
             known = groups.known[group : group + 1]
-            at = placed(without.family, own.motion, first_part(runs), known)
-            estimate = Estimate.of(at, without)
-            of_contexts.append(_context_ratios(estimate, to_all, posterior, group))
-            late = second_part(runs)
-            for run in range(len(late.states)):
-                reached, deviation = estimate.forecast(late.times, run)
-                of_forecasts.append(((reached - late.states[run]) / deviation).flatten())
-            for piece in _pieces(runs):
-                alone = placed(without.family, own.motion, piece, known)
-                single.append((_with_one(alone.family.context) @ to_all)[0])
-                group_of.append(group)
-    shared = number_shared(torch.stack(single), torch.tensor(group_of))
+            for run in range(min(MOST, len(runs.states))):
+                alone = runs.only(torch.tensor([run]))
+                at = placed(without.family, own.motion, first_part(alone), known)
+                estimate = Estimate.of(at, without)
+                of_contexts.append(_context_ratios(estimate, to_all, posterior, group))
+                late = second_part(alone)
+                reached, deviation = estimate.forecast(late.times)
+                of_forecasts.append(((reached - late.states[0]) / deviation).flatten())
+                single.append((_with_one(at.family.context) @ to_all)[0])
+            if len(runs.states) == 1:
+                half = len(runs.times) // 2
+                late = runs.between(half, len(runs.times) - 1)
+                at = placed(without.family, own.motion, late, known)
+                single.append((_with_one(at.family.context) @ to_all)[0])
+            group_of += [group] * (len(single) - len(group_of))
     return Check(
         factor(torch.cat(of_contexts), level, width),
         factor(torch.cat(of_forecasts), level, width),
-        shared,
+        number_shared(torch.stack(single), torch.tensor(group_of)),
     )
-
-
-def _pieces(runs: Runs) -> list[Runs]:
-    """Single runs of a group, or halves of the only one."""
-    if len(runs.states) > 1:
-        return [runs.only(torch.tensor([run])) for run in range(min(MOST, len(runs.states)))]
-    half = len(runs.times) // 2
-    early = replace(runs, states=runs.states[:, : half + 1], times=runs.times[: half + 1])
-    late = replace(runs, states=runs.states[:, half:], times=runs.times[half:])
-    return [early, late]
 
 
 def number_shared(contexts: Tensor, group: Tensor, *, sure: float = 0.99) -> int:

@@ -2,6 +2,7 @@
 last fit, and factors on them that left-out groups tell.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -196,10 +197,14 @@ def _pooled(first: Noise, second: Noise) -> Noise:
 
 
 def factor(ratios: Tensor, level: float, width: float) -> float:
-    """Return factor on deviations with which a share `level` of errors, given relative to
-    deviations, is within `width` deviations; at least 1.
+    """Return factor on deviations with which a share `level` of further errors, given relative to
+    deviations, is within `width` deviations; at least 1 where they are too few to tell.
+
+    Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), Distribution-free predictive inference
+    for regression, for the rank.
     """
-    known = ratios[ratios.isfinite()]
-    if len(known) == 0:
-        return 1.0
-    return max(1.0, float(known.abs().quantile(level)) / width)
+    known = ratios[ratios.isfinite()].abs().sort().values
+    rank = math.ceil((len(known) + 1) * level)
+    if rank > len(known):
+        return max([1.0, *(known / width).tolist()])
+    return float(known[rank - 1]) / width

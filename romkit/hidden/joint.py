@@ -49,6 +49,12 @@ STEPS, CLOSE = 40, 1e-3
 """Most steps of a fit, and the relative gain of a step after which the last one ends. Laws that are
 left earlier in short windows, after twelve say, are lost in longer ones (cubic laws of the wake)."""
 
+NEARBY = 4
+"""Steps to the fit of some groups from that of all; one is the jackknife to first order.
+
+Source: Giordano, Stephenson, Liu, Jordan, Broderick (2019), A Swiss Army infinitesimal jackknife.
+"""
+
 HELD = 1e-9
 """Weight of changes of coefficients and of contexts, relative to the mean square residual, so that
 what nothing determines stays where it was."""
@@ -179,22 +185,11 @@ class Expanded:
         return Expanded.of(self.fit, family, start)
 
 
-class Plan(NamedTuple):
-    """Windows that a fit goes through, in time scales.
-
-    Attributes:
-        shortest: duration of the first ones.
-        longest: duration of the last ones.
-    """
-
-    shortest: float = SHORTEST
-    longest: float = LONGEST
-
-
 class Stage(NamedTuple):
-    """Family after windows of some length [intervals]."""
+    """Family after windows of some duration [time scales] and length [intervals]."""
 
     family: Family
+    duration: float
     length: int
 
 
@@ -202,10 +197,12 @@ def fitted(
     family: Family,
     motion: Motion,
     runs: Runs,
-    plan: Plan,
+    shortest: float,
+    longest: float = LONGEST,
     *,
     law: bool = True,
     contexts: bool = True,
+    steps: int = STEPS,
 ) -> Stage:
     """Fit a family to windows of the runs, from short ones to the longest that it follows.
 
@@ -213,17 +210,17 @@ def fitted(
         family: to begin with.
         motion: of its laws.
         runs: with the numbers of their groups.
-        plan: which windows.
+        shortest: duration of the first windows [time scales].
+        longest: of the last ones.
         law: whether its coefficients are fitted.
         contexts: whether hidden parameters are.
+        steps: most steps of Gauss-Newton in windows of one length.
     """
     coarse = is_coarse(runs)
     loose = noise(runs) > NOISY and not coarse
-    stage = Stage(family, 1)
-    # where samples are far apart all windows are long, and only the path to them tells minima apart
-    shortest = min(plan.shortest, SHORTEST) if coarse else plan.shortest
+    stage = Stage(family, 0.0, 1)
     for duration, length in lengths(runs, shortest):
-        if duration > max(plan.longest, shortest):
+        if duration > max(longest, shortest):
             break
         is_short = duration < ROUGH
         # in short windows free starts would explain what the law has to
@@ -232,17 +229,24 @@ def fitted(
             problem = windows_of(family, motion, runs, length, resolution, free)
             end = levenberg_marquardt(
                 Expanded.of(Fit(problem, law, contexts), family),
-                trials=STEPS,
+                trials=steps,
                 absolute=EXACT,
                 relative=CLOSE if coarse else SETTLED,
                 shrinkage=0.2,
                 largest=10.0,
             )
             family = end.family
+        stage = Stage(family, duration, length)
         if float(end.cost) > FOLLOWED and duration > ROUGH:
-            return Stage(family, length)
-        stage = Stage(family, length)
+            break
     return stage
+
+
+def first_windows(runs: Runs, duration: float) -> float:
+    """Duration of the first windows [time scales] of a fit that begins far from its end: where samples
+    are far apart all windows are long, and only the path to them tells minima apart.
+    """
+    return min(duration, SHORTEST) if is_coarse(runs) else duration
 
 
 def _resolutions(duration: float, length: int, coarse: bool) -> list[float]:
@@ -264,7 +268,7 @@ def polished(
     """Fit to windows of the same length from starts of their own, with steps whose own error is
     negligible.
     """
-    family, length = stage
+    family, _, length = stage
     start = None
     end = None
     for k in range(REFINED + 1):

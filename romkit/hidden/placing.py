@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.family import Family
-from romkit.hidden.joint import Expanded, Plan, fitted, polished, windows_of
+from romkit.hidden.joint import Expanded, first_windows, fitted, polished, windows_of
 from romkit.laws import courses
 from romkit.laws.courses import Course, Runs
 from romkit.laws.sensitivities import Motion
@@ -109,7 +109,7 @@ def independent_numbers(windows: Shots, runs: Runs) -> float:
 def placed(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Placed:
     """Context of one group of runs by the law of a family, and by its own known parameters (1, p)."""
     law = family.at(known, _nearest(family, motion, runs, known))
-    stage = fitted(law, motion, runs, Plan(2 * SHORTEST), law=False)
+    stage = fitted(law, motion, runs, first_windows(runs, 2 * SHORTEST), law=False)
     return Placed(polished(stage, motion, runs, law=False), motion, runs)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.family import Family, Structure, motion
-from romkit.hidden.joint import Plan, fitted
+from romkit.hidden.joint import NEARBY, Stage, first_windows, fitted
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
@@ -118,28 +118,77 @@ def second_part(runs: Runs) -> Runs:
     return replace(runs, states=runs.states[:, late], times=runs.times[late])
 
 
-def trial(structure: Structure, own: OwnLaws, groups: Groups) -> Trial:
-    """Return errors of a structure on left-out groups."""
-    errors = torch.zeros(len(groups), dtype=torch.float64)
-    for out in groups.folds():
-        kept = groups.kept(out)
-        begin = start(structure, own, groups, kept)
-        family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
-        for group in out.tolist():
-            errors[group] = _error(family, own, groups, group)
-    return Trial(structure, errors)
+class Fits:
+    """Fits of groups, each made once.
 
-
-def start(structure: Structure, own: OwnLaws, groups: Groups, kept: Tensor) -> Family:
-    """Family of some groups to begin with: a curve begins with as many straight directions as it
-    has powers, which tell its way.
+    Args:
+        groups: of runs.
     """
-    if structure.hidden != 1 or structure.bend == 1:
-        return own.start(structure, kept)
-    straight = replace(structure, hidden=structure.bend, bend=1)
-    begin = own.start(straight, kept)
-    family, _ = fitted(begin, own.motion, groups.only(kept), Plan(ROUGH, LONGEST))
-    return own.curve(family, structure.bend)
+
+    def __init__(self, groups: Groups):
+        self.groups = groups
+        self._laws: dict[int, OwnLaws] = {}
+        self._whole: dict[Structure, Stage] = {}
+        self._trials: dict[Structure, Trial] = {}
+
+    def own(self, degree: int) -> OwnLaws:
+        """Return laws of some degree of single groups."""
+        if degree not in self._laws:
+            latents = self.groups.runs.states.shape[-1]
+            of_degree = motion(latents, degree)
+            self._laws[degree] = OwnLaws.of(of_degree, self.groups.runs, self.groups.known)
+        return self._laws[degree]
+
+    def structures(self, degree: int) -> list[Structure]:
+        """Return structures of laws of a degree that the groups can tell apart."""
+        return structures(degree, len(self.groups), self.groups.known.shape[1])
+
+    def whole(self, structure: Structure) -> Stage:
+        """Return the fit of all groups, in windows up to `LONGEST`: a curve begins along the plane of
+        two straight parameters, and powers of hidden parameters beyond that at zero.
+        """
+        if structure not in self._whole:
+            own = self.own(structure.degree)
+            runs = self.groups.runs
+            shortest = first_windows(runs, ROUGH)
+            if structure.hidden == 0 or structure.bend == 1:
+                begin = own.start(structure)
+            elif (structure.hidden, structure.bend) == (1, 2):
+                plane = self.whole(replace(structure, hidden=2, bend=1))
+                begin = own.curve(plane.family, structure.bend)
+            else:
+                before = self.whole(replace(structure, bend=structure.bend - 1))
+                begin = before.family.bent(structure.bend)
+                shortest = before.duration
+            self._whole[structure] = fitted(begin, own.motion, runs, shortest, LONGEST)
+        return self._whole[structure]
+
+    def without(self, structure: Structure, out: Tensor) -> Family:
+        """Return laws of the groups but some, a few steps from those of all."""
+        family, duration, _ = self.whole(structure)
+        kept = self.groups.kept(out)
+        of_degree = self.own(structure.degree).motion
+        begin = family.only(kept)
+        runs = self.groups.only(kept)
+        return fitted(begin, of_degree, runs, duration, duration, steps=NEARBY).family
+
+    def trial(self, structure: Structure) -> Trial:
+        """Return errors of a structure on left-out groups."""
+        if structure not in self._trials:
+            errors = torch.zeros(len(self.groups), dtype=torch.float64)
+            for out in self.groups.folds():
+                family = self.without(structure, out)
+                for group in out.tolist():
+                    errors[group] = _error(family, self.own(structure.degree), self.groups, group)
+            self._trials[structure] = Trial(structure, errors)
+        return self._trials[structure]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, from the simplest on: few hidden parameters first, then low degrees of the law,
+        then of its context.
+        """
+        return sorted(self._trials.values(), key=_complexity)
 
 
 def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
@@ -169,7 +218,7 @@ def simplest(trials: Sequence[Trial]) -> Trial:
 
     Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
     """
-    best = min(trials, key=lambda trial: trial.error)
+    best = _best(trials)
     fewest = next(candidate for candidate in trials if _as_good(candidate, best))
     alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
     least = min(trial.error for trial in alike)
@@ -212,114 +261,58 @@ def degrees(
     return [d for d in every if latents * math.comb(latents + d, d) * per_coefficient <= numbers]
 
 
-def laws_of(degree: int, groups: Groups) -> OwnLaws:
-    """Return laws of some degree of single groups."""
-    latents = groups.runs.states.shape[-1]
-    return OwnLaws.of(motion(latents, degree), groups.runs, groups.known)
-
-
-@dataclass(frozen=True, eq=False)
-class Scouted:
-    """Laws of a degree, and the trials by which it is judged.
-
-    Attributes:
-        own: laws of single groups.
-        structures: those that the groups can tell apart, from the simplest on.
-        trials: of structures without a hidden parameter, and behind them of the scout.
+def search(fits: Fits) -> None:
+    """Try structures: degrees are judged by laws without a hidden parameter and with two; those that
+    a lower one matches, or of which both are far from the best, are left at that.
     """
-
-    own: OwnLaws
-    structures: list[Structure]
-    trials: list[Trial]
-
-    @property
-    def scout(self) -> Trial:
-        """Trial with the most hidden parameters, by which degrees are compared."""
-        return self.trials[-1]
-
-
-def searched(groups: Groups) -> list[Trial]:
-    """Trials of structures, from the simplest on: few hidden parameters first, then low degrees of
-    the law, then of its context.
-
-    Degrees are judged by laws without a hidden parameter and with two; those that a lower one
-    matches, or of which both are far from the best, are left at that.
-    """
-    scouted = _scouted(groups)
-    trials = [trial for degree in scouted for trial in degree.trials]
-    farthest = FAR * min(trial.error for trial in trials)
-    near = [degree for degree in scouted if degree.scout.error <= farthest]
+    scouts = _scouts(fits)
+    farthest = FAR * min(trial.error for trial in fits.trials)
+    near = [scout for scout in scouts if scout.error <= farthest]
     promising = _unmatched(near)
-    for degree in promising:
-        trials += _others(degree.own, groups, degree.trials)
-    trials = sorted(trials, key=_complexity)
-    chosen = simplest(trials)
+    for scout in promising:
+        _try_others(fits, scout.structure.degree)
+    chosen = simplest(fits.trials)
     if chosen.error <= EXACT * (1 + LIKE):
-        return trials
-    if chosen.error > FAR * max(EXACT, groups.noise):
+        return
+    if chosen.error > FAR * max(EXACT, fits.groups.noise):
         # one parameter more may be no better, and two more all that is missing
-        trials += _with_more(chosen, scouted, groups, trials)
-        chosen = simplest(sorted(trials, key=_complexity))
+        for structure in fits.structures(chosen.structure.degree):
+            if structure.hidden > chosen.structure.hidden and structure.bend == 1:
+                fits.trial(structure)
+        chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
-    for degree in near:
-        if degree not in promising:
-            trials += _with_hidden(chosen.structure.hidden, degree, groups)
-    return sorted(trials, key=_complexity)
+    for scout in near:
+        for structure in fits.structures(scout.structure.degree):
+            if structure.hidden == chosen.structure.hidden and scout not in promising:
+                fits.trial(structure)
 
 
-def _scouted(groups: Groups, *, high: int = 3) -> list[Scouted]:
-    """Judge degrees from the lowest on, until a high one is no better than the one before.
+def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
+    """Judge degrees from the lowest on, until a high one is no better than the one before, and
+    return the trials with the most hidden parameters, by which they are compared.
 
     `high`: degree above which higher ones are tried only if it is better than the one before.
     """
-    known = groups.known.shape[1]
-    found: dict[int, Scouted] = {}
-    for degree in degrees(groups):
-        if degree > high and _as_good(found[high - 1].scout, found[high].scout):
+    scouts: list[Trial] = []
+    for degree in degrees(fits.groups):
+        if degree > high and _as_good(scouts[-2], scouts[-1]):
             break
-        own = laws_of(degree, groups)
-        every = structures(degree, len(groups), known)
-        trials = [trial(structure, own, groups) for structure in _judging(every)]
-        found[degree] = Scouted(own, every, trials)
-    return list(found.values())
+        every = fits.structures(degree)
+        judging = [s for s in every if s.hidden == 0 or (s.bend == 1 and s.hidden <= SCOUT)]
+        for structure in judging:
+            if structure.hidden == 0 or structure == judging[-1]:
+                scout = fits.trial(structure)
+        scouts.append(scout)
+    return scouts
 
 
-def _judging(every: Sequence[Structure]) -> list[Structure]:
-    """Choose the structures that judge a degree: without a hidden parameter, and with `SCOUT`, or
-    as many as there can be.
-    """
-    without = [structure for structure in every if structure.hidden == 0]
-    straight = [structure for structure in every if structure.bend == 1]
-    scouts = [structure for structure in straight if 0 < structure.hidden <= SCOUT]
-    return [*without, *scouts[-1:]]
-
-
-def _unmatched(scouted: Sequence[Scouted]) -> list[Scouted]:
+def _unmatched(scouts: Sequence[Trial]) -> list[Trial]:
     """Keep the degrees that no lower one matches."""
-    kept: list[Scouted] = []
-    for degree in scouted:
-        is_matched = any(_as_good(lower.scout, degree.scout) for lower in kept)
-        if not is_matched:
-            kept.append(degree)
+    kept: list[Trial] = []
+    for scout in scouts:
+        if not any(_as_good(lower, scout) for lower in kept):
+            kept.append(scout)
     return kept
-
-
-def _with_hidden(hidden: int, degree: Scouted, groups: Groups) -> list[Trial]:
-    """Try the structures of a degree with so many hidden parameters that did not judge it."""
-    done = [trial.structure for trial in degree.trials]
-    alike = [structure for structure in degree.structures if structure.hidden == hidden]
-    left = [structure for structure in alike if structure not in done]
-    return [trial(structure, degree.own, groups) for structure in left]
-
-
-def _with_more(
-    chosen: Trial, scouted: Sequence[Scouted], groups: Groups, tried: Sequence[Trial]
-) -> list[Trial]:
-    """Try more hidden parameters than a trial has, in a law of its degree."""
-    done = [trial.structure for trial in tried]
-    degree = next(d for d in scouted if d.scout.structure.degree == chosen.structure.degree)
-    more = [s for s in degree.structures if s.hidden > chosen.structure.hidden and s.bend == 1]
-    return [trial(structure, degree.own, groups) for structure in more if structure not in done]
 
 
 def _complexity(trial: Trial) -> tuple[int, int, int]:
@@ -327,25 +320,21 @@ def _complexity(trial: Trial) -> tuple[int, int, int]:
     return trial.structure.hidden, trial.structure.degree, trial.structure.bend
 
 
-def _others(own: OwnLaws, groups: Groups, tried: list[Trial]) -> list[Trial]:
-    """Trials of the other structures of a degree, with more hidden parameters as long as these
-    are better than fewer.
+def _try_others(fits: Fits, degree: int) -> None:
+    """Try the other structures of a degree, with more hidden parameters as long as these are better
+    than fewer.
     """
-    degree = tried[0].structure.degree
-    known = groups.known.shape[1]
-    known_structures = [t.structure for t in tried]
-    every = structures(degree, len(groups), known)
-    left = [structure for structure in every if structure not in known_structures]
-    found: list[Trial] = []
-    for structure in left:
-        together = [*tried, *found]
-        fewer = [t for t in together if t.structure.hidden < min(SCOUT, structure.hidden)]
-        more = [t for t in together if t.structure.hidden >= min(SCOUT, structure.hidden)]
-        fewest = min(fewer, key=lambda t: t.error)
-        is_alike = _as_good(fewest, min(more, key=lambda t: t.error))
-        if structure.hidden < SCOUT or not is_alike:
-            found.append(trial(structure, own, groups))
-    return found
+    for structure in fits.structures(degree):
+        together = [trial for trial in fits.trials if trial.structure.degree == degree]
+        most = min(SCOUT, structure.hidden)
+        fewer = [t for t in together if t.structure.hidden < most]
+        more = [t for t in together if t.structure.hidden >= most]
+        if structure.hidden < SCOUT or not _as_good(_best(fewer), _best(more)):
+            fits.trial(structure)
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    return min(trials, key=lambda trial: trial.error)
 
 
 def _as_good(one: Trial, other: Trial) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from romkit.core.tensors import divisor
 from romkit.hidden.family import ContextTerms, Family, Structure
-from romkit.hidden.joint import Plan, fitted, windows_of
+from romkit.hidden.joint import first_windows, fitted, windows_of
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import FINE, ROUGH, SHORTEST, lengths
@@ -47,23 +47,24 @@ class OwnLaws:
         constant = ContextTerms(0, 0, 0)
         nothing = torch.zeros(G, 0, dtype=torch.float64)
         one = Family(constant, zero, nothing, nothing)
-        shared, _ = fitted(one, motion, runs, Plan(longest=SHORT), contexts=False)
+        shared = fitted(one, motion, runs, SHORTEST, SHORT, contexts=False).family
         own = []
         for group in range(G):
             rows = (runs.group == group).nonzero().squeeze(-1)
             alone = replace(runs.only(rows), group=torch.zeros(len(rows), dtype=torch.long))
             law = shared.at(nothing[:1], nothing[:1])
-            law, _ = fitted(law, motion, alone, Plan(2 * SHORTEST, SHORT), contexts=False)
+            begin = first_windows(alone, 2 * SHORTEST)
+            law = fitted(law, motion, alone, begin, SHORT, contexts=False).family
             own.append(law.theta[:, 0])
         weights = torch.stack(own)
         return cls(motion, weights, _information(motion, weights, runs), known)
 
-    def start(self, structure: Structure, groups: Tensor) -> Family:
-        """Family of some groups whose coefficients are linear in as many hidden parameters as the
+    def start(self, structure: Structure) -> Family:
+        """Family whose coefficients are linear in as many hidden parameters as the
         structure has, along the directions in which those of single groups differ most.
         """
-        weights = self.weights[groups].flatten(1)  # (G, K m)
-        known = self.known[groups]
+        weights = self.weights.flatten(1)  # (G, K m)
+        known = self.known
         G, p = known.shape
         r = structure.hidden
         of_known = ContextTerms(p, 0, structure.bend if p else 0)
@@ -121,9 +122,9 @@ class OwnLaws:
         return torch.linalg.cholesky(self.information + floor * unit)
 
 
-def along_points(points: Tensor) -> Tensor:
-    """Return places (G, 1) along a curve through points (G, k), by the shortest ways from neighbour
-    to neighbour.
+def along_points(points: Tensor, number: int = 1) -> Tensor:
+    """Return places (G, r) of points (G, k) in so many directions, by the shortest ways from neighbour
+    to neighbour; of r = 1, along a curve through them.
 
     Source: Tenenbaum, de Silva, Langford (2000), A global geometric framework for nonlinear
     dimensionality reduction, with the shortest tree that joins all points in place of neighbours.
@@ -136,7 +137,8 @@ def along_points(points: Tensor) -> Tensor:
     squares = ways.square()
     centred = squares - squares.mean(0) - squares.mean(1, keepdim=True) + squares.mean()
     values, vectors = torch.linalg.eigh(-centred / 2)
-    return vectors[:, -1:] * values[-1].clamp(min=0.0).sqrt()
+    places = vectors * values.clamp(min=0.0).sqrt()
+    return places.flip(-1)[:, :number]
 
 
 def _places(terms: ContextTerms, of_known: ContextTerms) -> list[int]:

@@ -9,7 +9,6 @@ import xarray as xr
 import romkit
 from romkit.errors import ExtrapolationWarning, FileError, FitWarning, InputError
 from romkit.hidden import storage, wants_hidden, with_hidden_context
-from romkit.hidden.discovery import error_along_curve
 from romkit.hidden.family import ContextTerms, Family
 from romkit.hidden.gauge import gauged
 from romkit.hidden.labels import Polynomial
@@ -251,15 +250,6 @@ def test_a_saved_model_of_learn_places_runs(tmp_path):
     loaded = romkit.Learned.load(model.save(tmp_path / "model"))
     new = romkit.data.from_arrays(oscillation(1.75, (1.0, -0.5))[:10], TIMES[:10])
     assert loaded.place(new).context == model.place(new).context
-
-
-def test_contexts_on_a_curve_are_told_by_their_place_on_it():
-    draw = torch.Generator().manual_seed(0)
-    along = torch.linspace(-1, 1, 10).double()[torch.randperm(10, generator=draw)]
-    curve = torch.stack([along, along.square()], -1)
-    scattered = torch.randn(10, 2, generator=draw, dtype=torch.float64)
-    assert error_along_curve(curve, curve) < 0.3
-    assert error_along_curve(scattered, scattered) > 0.6
 
 
 def test_predictions_away_from_the_groups_are_less_sure():
