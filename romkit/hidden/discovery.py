@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.gauge import gauged
-from romkit.hidden.joint import NEARBY, STEPS, Expanded, Stage, fitted, polished
+from romkit.hidden.joint import NEARBY, Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest
 from romkit.hidden.starts import OwnLaws
@@ -108,7 +108,7 @@ class _Evidence:
             family, duration, _ = self._of_search.whole(structure)
             runs = self._groups.runs
             stage = fitted(family, own.motion, runs, duration)
-            self._fits[structure] = _polished(stage, own, runs, STEPS)
+            self._fits[structure] = _polished(stage, own, runs)
         return self._fits[structure]
 
     def check(self, chosen: Trial) -> "Check":
@@ -180,11 +180,20 @@ class Check(NamedTuple):
     shared: int
 
 
-def _polished(stage: Stage, own: OwnLaws, runs: Runs, steps: int) -> _Fit:
-    """Return laws and contexts of some groups, so many steps from those of a fit."""
-    end: Expanded = polished(stage, own.motion, runs, trials=steps)
+def _polished(stage: Stage, own: OwnLaws, runs: Runs) -> _Fit:
+    """Return laws and contexts of all groups."""
+    end: Expanded = polished(stage, own.motion, runs)
     family = gauged(end.family, own.information, int(runs.group[0]))
     return _Fit(stage, end, Posterior.of(end, family))
+
+
+def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
+    """Return laws and contexts of some groups, a few steps from those of all."""
+    begin = fit.stage._replace(family=fit.end.family.only(kept))
+    resolution = fit.end.fit.resolution
+    runs = groups.only(kept)
+    end = polished(begin, own.motion, runs, trials=NEARBY, resolution=resolution)
+    return Posterior.of(end, end.family)
 
 
 def _checked(
@@ -205,8 +214,7 @@ def _checked(
     of_contexts, of_forecasts, single, group_of = [], [], [], []
     for out in groups.folds():
         kept = groups.kept(out)
-        begin = fit.stage._replace(family=fit.end.family.only(kept))
-        without = _polished(begin, own, groups.only(kept), NEARBY).posterior
+        without = _nearby(fit, own, groups, kept)
         to_all = _alignment(without.family, posterior.family.only(kept))
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))

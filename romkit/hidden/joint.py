@@ -82,11 +82,13 @@ class Fit:
         shots: the windows, with the group of each run.
         law: whether coefficients of the law are fitted, or hold.
         contexts: whether hidden contexts are fitted, or hold.
+        resolution: steps of RK4 in a time scale.
     """
 
     shots: Shots
     law: bool = True
     contexts: bool = True
+    resolution: float = FINE
 
     def cost(self, family: Family, start: Tensor) -> Tensor:
         """Return mean square distance from the data."""
@@ -263,17 +265,23 @@ def _resolutions(duration: float, length: int, coarse: bool) -> list[float]:
 
 
 def polished(
-    stage: Stage, motion: Motion, runs: Runs, *, law: bool = True, trials: int = STEPS
+    stage: Stage,
+    motion: Motion,
+    runs: Runs,
+    *,
+    law: bool = True,
+    trials: int = STEPS,
+    resolution: float = FINE,
 ) -> Expanded:
     """Fit to windows of the same length from starts of their own, with steps whose own error is
-    negligible.
+    negligible: from `resolution` in a time scale on, finer ones as long as they change the fit.
     """
     family, _, length = stage
     start = None
     end = None
-    for k in range(REFINED + 1):
-        problem = windows_of(family, motion, runs, length, FINE * GROWTH**k, True)
-        expanded = Expanded.of(Fit(problem, law), family, start)
+    while True:
+        problem = windows_of(family, motion, runs, length, resolution, True)
+        expanded = Expanded.of(Fit(problem, law, resolution=resolution), family, start)
         if end is not None and _alike(end.cost, expanded.cost):
             return end
         end = levenberg_marquardt(
@@ -284,9 +292,10 @@ def polished(
             shrinkage=0.1,
             largest=10.0,
         )
+        if resolution >= POLISHED:
+            return end
         family, start = end.family, end.start
-    assert end is not None  # of the first steps
-    return end
+        resolution *= GROWTH
 
 
 def _alike(cost: Tensor, finer: Tensor) -> bool:

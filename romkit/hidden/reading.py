@@ -80,7 +80,7 @@ def labels_of(data: xr.Dataset, group: str | None) -> Array:
     """Return names (C,) of the groups of the runs; by default each has its own.
 
     Raises:
-        InputError: a name that is no coordinate of the runs.
+        InputError: a name that is no coordinate of the runs, or missing names.
     """
     number = data.sizes["trajectory"]
     if group is None:
@@ -88,7 +88,12 @@ def labels_of(data: xr.Dataset, group: str | None) -> Array:
     if group not in data.coords or data[group].dims != ("trajectory",):
         fix = "give each run the name of its group: runs.assign_coords(batch=('trajectory', [...]))"
         raise InputError("group", expected="a coordinate along trajectory", got=group, fix=fix)
-    return data[group].values
+    labels: Array = data[group].values
+    missing = int(pd.isnull(labels).sum())
+    if missing:
+        fix = "name them, or leave those runs out"
+        raise InputError("group", expected="a name for each run", got=f"{missing} missing", fix=fix)
+    return labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,7 +131,9 @@ def along_points(points: Tensor, number: int = 1) -> Tensor:
     """
     from scipy.sparse import csgraph  # slow to import, and seldom needed
 
-    distance = torch.cdist(points, points).numpy()
+    distance = torch.cdist(points, points)
+    # no distance at all would be no way
+    distance = (distance / divisor(distance.max())).clamp(min=1e-6).numpy()
     tree = csgraph.minimum_spanning_tree(distance)
     ways = torch.from_numpy(csgraph.shortest_path(tree, directed=False))
     squares = ways.square()

@@ -197,7 +197,7 @@ FAMILIES = {
         (1, 32, 1, 32),
     ),
 }
-"""Families of the literature."""
+"""Families of the literature, and below one of our own."""
 
 
 def duffing(t: float, state: Array, stiffness: float, cubic: float, damping: float) -> list[float]:
@@ -242,6 +242,14 @@ OTHERS = {
     "gyroscope": (gyroscope, (1.3, 0.9, 0.1)),
 }
 """Systems of which families are drawn, with the middle of their parameters."""
+
+FAMILIES["gyroscope"] = Family(
+    lambda t, state, first, second: gyroscope(t, state, first, second, 0.1),
+    ("first", "second"),
+    np.linspace(0, 9, 30),
+    lambda new: _grid(*[[1.1, 1.5] if new else [0.9, 1.3, 1.7]] * 2),
+    lambda draw: draw.uniform(0.5, 2.0, 3),
+)
 
 
 class Lot(NamedTuple):

@@ -5,6 +5,7 @@ import io
 import time
 
 import numpy as np
+import torch
 import xarray as xr
 from scipy.stats import spearmanr
 
@@ -67,14 +68,24 @@ def summary(found: HiddenContext) -> dict[str, object]:
     }
 
 
-def literature(name: str, seed: int = 0) -> dict[str, object]:
+def literature(
+    name: str, noise: float = 0.0, runs: int | None = None, seed: int = 0
+) -> dict[str, object]:
     """Return mean square errors of new starts in the environments of the training and in new ones,
     which are placed by a run each.
+
+    Args:
+        name: of the family.
+        noise: of the runs that are learned from and placed [deviations].
+        runs: of each environment in the training; all by default.
+        seed: of the starts.
     """
     family = FAMILIES[name]
     train, values = family.solved("train", seed)
+    train = noisy(train[:, :runs], noise, seed)
     test, _ = family.solved("test", seed)
     new, others = family.solved("new", seed)
+    new = noisy(new, noise, 1000 + seed)
     new_test, _ = family.solved("new test", seed)
     times = family.times
     ahead = {"duration": float(times[-1]), "dt": float(times[1])}
@@ -97,6 +108,7 @@ def literature(name: str, seed: int = 0) -> dict[str, object]:
         "parameters": values.shape[1],
         "known_mse": float(np.square(known).mean()),
         "new_mse": float(np.square(unknown).mean()),
+        "described": described(found, test),
         "variance": float(test.var((0, 1, 2)).mean()),
         "fit_seconds": fitted,
         "seconds": seconds,
@@ -110,6 +122,14 @@ def literature(name: str, seed: int = 0) -> dict[str, object]:
         result |= {"new_truth": others.tolist(), "new_read": read.tolist()}
         result["largest_label_error"] = float(np.abs(read - others).max())
     return result
+
+
+def described(found: HiddenContext, test: Array) -> float:
+    """Return mean square error of new states that latents cannot describe, a floor of any law."""
+    states = torch.from_numpy(test)
+    frame = found.frame
+    image = frame.states(frame.scale.scaled(frame.latents(states)))
+    return float((image - states).square().mean())
 
 
 def lots(first: int, number: int, noise: float) -> dict[str, object]:
