@@ -212,12 +212,13 @@ def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Ar
 
 
 def with_hidden(data: xr.Dataset, known: Names, hidden: dict[str, Array]) -> xr.Dataset:
-    """Return data with hidden parameters (C,) as parameters of their context, beside the known
-    ones.
+    """Return data with hidden parameters (C,), or (C, T) where they move, as parameters of their
+    context, beside the known ones.
     """
     for name in known:
         data = data.assign_coords({name: data[name].assign_attrs({ROLE: "context"})})
     for name, values in hidden.items():
         about = {ROLE: "context", "long_name": "hidden parameter", "units": "1"}
-        data = data.assign_coords({name: ("trajectory", values, about)})
+        dims = ("trajectory", "time")[: values.ndim]
+        data = data.assign_coords({name: (dims, values, about)})
     return data

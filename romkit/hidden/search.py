@@ -219,7 +219,7 @@ def simplest(trials: Sequence[Trial]) -> Trial:
     Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
     """
     best = _best(trials)
-    fewest = next(candidate for candidate in trials if _as_good(candidate, best))
+    fewest = next(candidate for candidate in trials if as_good(candidate, best))
     alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
     least = min(trial.error for trial in alike)
     return next(trial for trial in alike if trial.error <= (1 + LIKE) * least)
@@ -295,7 +295,7 @@ def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
     """
     scouts: list[Trial] = []
     for degree in degrees(fits.groups):
-        if degree > high and _as_good(scouts[-2], scouts[-1]):
+        if degree > high and as_good(scouts[-2], scouts[-1]):
             break
         every = fits.structures(degree)
         judging = [s for s in every if s.hidden == 0 or (s.bend == 1 and s.hidden <= SCOUT)]
@@ -310,7 +310,7 @@ def _unmatched(scouts: Sequence[Trial]) -> list[Trial]:
     """Keep the degrees that no lower one matches."""
     kept: list[Trial] = []
     for scout in scouts:
-        if not any(_as_good(lower, scout) for lower in kept):
+        if not any(as_good(lower, scout) for lower in kept):
             kept.append(scout)
     return kept
 
@@ -329,7 +329,7 @@ def _try_others(fits: Fits, degree: int) -> None:
         most = min(SCOUT, structure.hidden)
         fewer = [t for t in together if t.structure.hidden < most]
         more = [t for t in together if t.structure.hidden >= most]
-        if structure.hidden < SCOUT or not _as_good(_best(fewer), _best(more)):
+        if structure.hidden < SCOUT or not as_good(_best(fewer), _best(more)):
             fits.trial(structure)
 
 
@@ -337,7 +337,7 @@ def _best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.error)
 
 
-def _as_good(one: Trial, other: Trial) -> bool:
+def as_good(one: Trial, other: Trial) -> bool:
     """Tell whether a trial is within one standard error of another one."""
     difference = one.errors.log() - other.errors.log()
     deviation = float(difference.std()) / len(difference) ** 0.5
