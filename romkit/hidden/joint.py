@@ -49,7 +49,7 @@ STEPS, CLOSE = 40, 1e-3
 """Most steps of a fit, and the relative gain of a step after which the last one ends. Laws that are
 left earlier in short windows, after twelve say, are lost in longer ones (cubic laws of the wake)."""
 
-NEARBY = 4
+NEARBY = 2
 """Steps to the fit of some groups from that of all; one is the jackknife to first order.
 
 Source: Giordano, Stephenson, Liu, Jordan, Broderick (2019), A Swiss Army infinitesimal jackknife.

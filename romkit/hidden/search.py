@@ -144,18 +144,19 @@ class Fits:
         return structures(degree, len(self.groups), self.groups.known.shape[1])
 
     def whole(self, structure: Structure) -> Stage:
-        """Return the fit of all groups, in windows up to `LONGEST`: a curve begins along the plane of
-        two straight parameters, and powers of hidden parameters beyond that at zero.
+        """Return the fit of all groups, in windows up to `LONGEST`: lines and curves begin along the
+        plane of two straight parameters, and powers of hidden parameters beyond that at zero.
         """
         if structure not in self._whole:
             own = self.own(structure.degree)
             runs = self.groups.runs
             shortest = first_windows(runs, ROUGH)
-            if structure.hidden == 0 or structure.bend == 1:
+            plane = replace(structure, hidden=2, bend=1)
+            on_plane = plane in self.structures(structure.degree)
+            if structure.hidden == 1 and structure.bend <= 2 and on_plane:
+                begin = own.curve(self.whole(plane).family, structure.bend)
+            elif structure.hidden == 0 or structure.bend == 1:
                 begin = own.start(structure)
-            elif (structure.hidden, structure.bend) == (1, 2):
-                plane = self.whole(replace(structure, hidden=2, bend=1))
-                begin = own.curve(plane.family, structure.bend)
             else:
                 before = self.whole(replace(structure, bend=structure.bend - 1))
                 begin = before.family.bent(structure.bend)
@@ -230,7 +231,12 @@ def structures(
     groups: int,
     known: int,
     *,
-    paths: tuple[tuple[int, ...], ...] = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)),
+    paths: tuple[tuple[int, ...], ...] = (
+        *((1, bend) for bend in range(1, 5)),
+        (2, 1),
+        (2, 2),
+        (3, 1),
+    ),
 ) -> list[Structure]:
     """Structures of laws of a degree that so many groups can tell apart, from the simplest on.
 
@@ -321,10 +327,15 @@ def _complexity(trial: Trial) -> tuple[int, int, int]:
 
 
 def _try_others(fits: Fits, degree: int) -> None:
-    """Try the other structures of a degree, with more hidden parameters as long as these are better
-    than fewer.
+    """Try the other structures of a degree, with more hidden parameters, and with higher powers of
+    one, as long as these are better than fewer.
     """
     for structure in fits.structures(degree):
+        if structure.hidden == 1 and structure.bend > 2:
+            lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
+            tried = {trial.structure: trial for trial in fits.trials}
+            if low not in tried or as_good(tried[lower], tried[low]):
+                continue
         together = [trial for trial in fits.trials if trial.structure.degree == degree]
         most = min(SCOUT, structure.hidden)
         fewer = [t for t in together if t.structure.hidden < most]
