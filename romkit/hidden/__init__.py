@@ -1,8 +1,13 @@
 """Hidden contexts: parameters that differ between runs and that nobody recorded."""
 
-from romkit.hidden.context import HiddenContext, PlacedRun, hidden_context
+from romkit.hidden.context import (
+    HiddenContext,
+    PlacedRun,
+    hidden_context,
+    wants_hidden,
+    with_hidden_context,
+)
 from romkit.hidden.drift import DriftingContext, drifting_context
-from romkit.hidden.runs import wants_hidden, with_hidden_context
 
 __all__ = [
     "DriftingContext",

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.errors import Estimate, Posterior, factor
-from romkit.hidden.family import Family, Structure, motion
-from romkit.hidden.gauge import gauged
+from romkit.hidden.family import Family, Structure, gauged, motion
 from romkit.hidden.joint import NEARBY, Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest

@@ -9,8 +9,7 @@ import xarray as xr
 import romkit
 from romkit.errors import ExtrapolationWarning, FileError, FitWarning, InputError
 from romkit.hidden import storage, wants_hidden, with_hidden_context
-from romkit.hidden.family import ContextTerms, Family
-from romkit.hidden.gauge import gauged
+from romkit.hidden.family import ContextTerms, Family, gauged
 from romkit.hidden.labels import Polynomial
 
 TIMES = np.linspace(0, 5, 26)
