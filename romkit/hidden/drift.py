@@ -14,8 +14,9 @@ from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array
 from romkit.hidden.context import HiddenContext, hidden_context
+from romkit.hidden.family import Structure
 from romkit.hidden.reading import SHORTEST, described, known_names, with_hidden
-from romkit.hidden.search import EXACT, Structure, Trial, as_good
+from romkit.hidden.search import EXACT, Trial, as_good
 
 
 @validated
