@@ -210,7 +210,8 @@ def _checked(
     have it.
     """
     posterior = fit.posterior
-    of_contexts, of_forecasts, single, group_of = [], [], [], []
+    of_contexts, of_forecasts, single = [], [], []
+    group_of: list[int] = []
     for out in groups.folds():
         kept = groups.kept(out)
         without = _nearby(fit, own, groups, kept)

@@ -232,7 +232,10 @@ def structures(
     known: int,
     *,
     paths: tuple[tuple[int, ...], ...] = (
-        *((1, bend) for bend in range(1, 5)),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (1, 4),
         (2, 1),
         (2, 2),
         (3, 1),

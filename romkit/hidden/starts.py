@@ -133,8 +133,8 @@ def along_points(points: Tensor, number: int = 1) -> Tensor:
 
     distance = torch.cdist(points, points)
     # no distance at all would be no way
-    distance = (distance / divisor(distance.max())).clamp(min=1e-6).numpy()
-    tree = csgraph.minimum_spanning_tree(distance)
+    relative = (distance / divisor(distance.max())).clamp(min=1e-6)
+    tree = csgraph.minimum_spanning_tree(relative.numpy())
     ways = torch.from_numpy(csgraph.shortest_path(tree, directed=False))
     squares = ways.square()
     centred = squares - squares.mean(0) - squares.mean(1, keepdim=True) + squares.mean()

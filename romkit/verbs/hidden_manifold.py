@@ -1,7 +1,8 @@
 """`romkit.hidden_manifold`: projections whose context nobody recorded, trained together with it."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +16,16 @@ from romkit.core.types import Array
 from romkit.hidden.reading import described, in_order, known_names, labels_of, with_hidden
 from romkit.hidden.starts import along_points
 from romkit.projections import EncoderDecoder, Projection
-from romkit.verbs.fit import Method, fit
+from romkit.verbs.fit import fit, method_of
 from romkit.verbs.training_set import in_precision
+
+VALUES = "values"
+"""Name of the parameters that hold the contexts of the groups."""
 
 
 @validated
 def hidden_manifold(
-    method: Method,
+    method: object,
     runs: xr.Dataset,
     group: str | None = None,
     *,
@@ -62,7 +66,7 @@ def hidden_manifold(
         >>> runs["hidden1"].shape, ncae.frame.context_names
         ((3,), ('hidden1',))
     """
-    kind, sizes = method
+    kind, sizes = method_of("method", method)
     if not kind.trained:
         fix = "give 'ncae', or find the parameters by romkit.hidden_context first"
         raise InputError("method", expected="a trained method", got=kind.name, fix=fix)
@@ -76,9 +80,9 @@ def hidden_manifold(
     numbers = 2 * rows / (len(names) - 1) - 1
     marked = _declared(data, known, np.tile(numbers[:, None], number))
     free = _with_values(kind, start)
-    model = fit(free, marked, **sizes | settings)
-    assert isinstance(model, free)  # what fit was given
-    values = model.filled().detach().double().numpy()
+    options: dict[str, Any] = {**sizes, **settings}
+    model = fit(free, marked, **options)
+    values = _filled(model.get_parameter(VALUES)).detach().double().numpy()
     return _plain(kind, model), _declared(data, known, values[rows])
 
 
@@ -104,6 +108,13 @@ def _declared(data: xr.Dataset, known: Sequence[str], values: Array) -> xr.Datas
     return data
 
 
+def _filled(values: Tensor) -> Tensor:
+    """Return values (..., G, r) that fill [-1, 1]: a shift or a factor of all is a choice."""
+    low = values.amin(-2, keepdim=True)
+    high = values.amax(-2, keepdim=True)
+    return 2 * (values - low) / divisor(high - low) - 1
+
+
 def _with_values(kind: type[Projection], start: Tensor) -> type[Projection]:
     """Return a method of which values (G, r) of the groups are parameters: its hidden context is the
     number of a group, spread over [-1, 1].
@@ -117,12 +128,6 @@ def _with_values(kind: type[Projection], start: Tensor) -> type[Projection]:
             super().__init__(*arguments, **sizes)
             self.values = nn.Parameter(start.float())
 
-        def filled(self) -> Tensor:
-            """Return values (..., G, r) that fill [-1, 1]: a shift or a factor of all is a choice."""
-            low = self.values.amin(-2, keepdim=True)
-            high = self.values.amax(-2, keepdim=True)
-            return 2 * (self.values - low) / divisor(high - low) - 1
-
         def at(self, c: Tensor) -> EncoderDecoder:
             return super().at(self.looked_up(c))
 
@@ -134,7 +139,7 @@ def _with_values(kind: type[Projection], start: Tensor) -> type[Projection]:
             """Return contexts (..., p + r) with values in place of numbers of groups."""
             number = ((c[..., -1:] + 1) / 2 * (G - 1)).round()
             is_group = (number == torch.arange(G, device=c.device)).to(c.dtype)
-            return torch.cat([c[..., :-r], is_group @ self.filled().to(c.dtype)], -1)
+            return torch.cat([c[..., :-r], is_group @ _filled(self.values).to(c.dtype)], -1)
 
     WithValues.__signature__ = inspect.signature(kind)  # by which sizes are told
     return WithValues
@@ -142,8 +147,9 @@ def _with_values(kind: type[Projection], start: Tensor) -> type[Projection]:
 
 def _plain(kind: type[Projection], model: Projection) -> Projection:
     """Return the same projection, as one of the method itself."""
-    plain = kind(model.frame, torch.Generator().manual_seed(0), **model.config)
-    parameters = {n: value for n, value in model.state_dict().items() if n != "values"}
+    build: Callable[..., Projection] = kind
+    plain = build(model.frame, torch.Generator().manual_seed(0), **model.config)
+    parameters = {n: value for n, value in model.state_dict().items() if n != VALUES}
     plain.load_state_dict(parameters)
     plain.report = model.report
     return in_precision(plain)
