@@ -12,32 +12,25 @@ from romkit.data.resample import resampled
 from romkit.data.schema import DIMS, complete
 from romkit.data.times import even_step
 
-OWN_TIMES = 1.5
-"""Interval between the samples of a run, in that of all runs together, from which on runs have times
-of their own.
-"""
-
-FILLED = 2000
-"""Components, at most, of states whose single missing numbers are filled."""
-
 EXTRAPOLATION = ((1.0,), (2.0, -1.0), (3.0, -3.0, 1.0), (4.0, -6.0, 4.0, -1.0))
 """Weights of even samples in the value that is one interval before them, by the degree of the
 polynomial through them.
 """
 
-EXTRAPOLATED = 0.02
-"""Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
 
+def with_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset:
+    """Return data as they are, or resampled where most runs have times of their own.
 
-def with_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Return data as they are, or resampled where most runs have times of their own."""
+    `own_times`: interval between the samples of a run, in that of all runs together, from which
+    on runs have times of their own.
+    """
     times = data["time"].values.astype(float)
     known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
     intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
     if not intervals:
         return data
     usual = np.median([np.median(steps) for steps in intervals])
-    if usual < OWN_TIMES * np.median(np.diff(times)):
+    if usual < own_times * np.median(np.diff(times)):
         return data
     common = resampled(data)
     # behind a gap that stays missing a run may have a single sample, at no common time
@@ -46,12 +39,14 @@ def with_common_times(data: xr.Dataset) -> xr.Dataset:
     return common.isel(time=slice(0, last + 1))
 
 
-def with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
+def with_single_cells_filled(data: xr.Dataset, *, filled: int = 2000) -> xr.Dataset:
     """Return data in which components that are missing at single times, while others are there, are
     those of splines through their own samples.
 
     A snapshot of which a part is missing is none for a law: half a percent of lost numbers would
     take an eighth of the snapshots of 24 components.
+
+    `filled`: components, at most, of states whose single missing numbers are filled.
     """
     state = data["state"].transpose(*DIMS)
     values = np.asarray(state.values)  # (C, T, n)
@@ -59,7 +54,7 @@ def with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
     is_single = is_missing & ~is_missing.all(-1, keepdims=True)
     step = even_step(data["time"].values)
     has_rates = "velocity" in data or "acceleration" in data
-    if not is_single.any() or step is None or has_rates or values.shape[-1] > FILLED:
+    if not is_single.any() or step is None or has_rates or values.shape[-1] > filled:
         return data
     with warnings.catch_warnings():
         # gaps that stay are said by `describe`
@@ -81,10 +76,13 @@ def with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
     return data.assign(state=(DIMS, completed, data["state"].attrs))
 
 
-def _first_states(values: Array) -> Array:
+def _first_states(values: Array, *, extrapolated: float = 0.02) -> Array:
     """Return first states (C, n) by what errs least in the runs whose first sample is there:
     polynomials through the samples (C, T, n) behind it, or the mean of the first states of the
     others; NaN for components of which even that errs.
+
+    `extrapolated`: largest error of such a value, in deviations of its component, in runs whose
+    first sample is there.
     """
     first = np.ma.masked_invalid(values[:, 0])  # (C, n)
     number = (~np.ma.getmaskarray(first)).sum(0) - ~np.ma.getmaskarray(first)
@@ -96,7 +94,7 @@ def _first_states(values: Array) -> Array:
             candidates.append(np.einsum("k, ckn -> cn", weights, behind))
     deviation = np.ma.masked_invalid(values).std((0, 1)).filled(0.0)  # (n,)
     best = np.full_like(values[:, 0], np.nan)
-    smallest = EXTRAPOLATED * deviation
+    smallest = extrapolated * deviation
     for candidate in candidates:
         error = np.ma.abs(np.ma.masked_invalid(candidate) - first)
         largest = error.max(0).filled(np.inf)

@@ -41,10 +41,14 @@ def seconds_since_first(times: Array) -> tuple[Array, str]:
         InputError: neither numbers nor dates.
     """
     if times.dtype.kind in "mM":
-        return _seconds_of_numpy(times)
+        if not times.size:
+            return times.astype(np.float64), ""
+        start = np.nanmin(times)
+        # durations have no date to count from
+        since = str(start) if times.dtype.kind == "M" else ""
+        return (times - start) / np.timedelta64(1, "s"), since
     if times.size and all(hasattr(time, "calendar") for time in times.flat):
-        start = min(times.flat)
-        seconds = [(time - start).total_seconds() for time in times.flat]
+        seconds = [time.total_seconds() for time in (times - min(times.flat)).flat]
         return np.reshape(seconds, times.shape), ""
     raise InputError(
         "time",
@@ -54,16 +58,6 @@ def seconds_since_first(times: Array) -> tuple[Array, str]:
     )
 
 
-def _seconds_of_numpy(times: Array) -> tuple[Array, str]:
-    if not times.size:
-        return times.astype(np.float64), ""
-    start = np.nanmin(times)
-    seconds = (times - start) / np.timedelta64(1, "s")
-    # durations have no date to count from
-    since = str(start) if times.dtype.kind == "M" else ""
-    return seconds, since
-
-
 def check_clock(name: str, times: Array) -> None:
     """Raise where times (T,) along the dimension `name` are missing, repeated or not in order.
 
@@ -71,23 +65,29 @@ def check_clock(name: str, times: Array) -> None:
         InputError: with the call that mends it.
     """
     missing = np.flatnonzero(~np.isfinite(times))
-    if len(missing):
-        raise InputError(
-            "data",
-            expected=f"a number for every {name}",
-            got=f"none at {listed(missing)}",
-            fix=f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))",
-        )
-    _check_once(name, times)
+    unique, counts = np.unique(times, return_counts=True)
+    repeated = unique[counts > 1]
     backward = np.flatnonzero(np.diff(times) < 0)
-    if len(backward):
-        k = backward[0]
-        raise InputError(
-            "data",
-            expected="increasing times",
-            got=f"{times[k]:g} before {times[k + 1]:g}",
-            fix=f"sort them: data.sortby({name!r})",
-        )
+    if len(missing):
+        expected, got = f"a number for every {name}", f"none at {listed(missing)}"
+        fix = f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))"
+    elif len(repeated):
+        expected = f"each {name} once"
+        got = f"{listed(f'{time:g}' for time in repeated)} twice (duplicate times)"
+        fix = f"keep one of each: data.drop_duplicates({name!r})"
+        if single_precision(times):
+            got, fix = f"{got}, rounded to single precision", IN_DOUBLE
+        # a few are samples recorded twice; many are distinct samples whose times lost digits
+        elif len(repeated) > len(unique) / 10:
+            got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
+            fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
+    elif len(backward):
+        before, after = times[backward[0] :][:2]
+        expected, got = "increasing times", f"{before:g} before {after:g}"
+        fix = f"sort them: data.sortby({name!r})"
+    else:
+        return
+    raise InputError("data", expected=expected, got=got, fix=fix)
 
 
 def single_precision(times: Array) -> float:
@@ -107,27 +107,6 @@ def single_precision(times: Array) -> float:
     if len(unique) < 2 or spacing < LOST * float(np.median(np.diff(unique))):
         return 0.0
     return spacing
-
-
-def _check_once(name: str, times: Array) -> None:
-    """Raise where times are repeated."""
-    unique, counts = np.unique(times, return_counts=True)
-    repeated = unique[counts > 1]
-    number = len(repeated)
-    if not number:
-        return
-    times_in_words = listed(f"{time:g}" for time in repeated)
-    fix = f"keep one of each: data.drop_duplicates({name!r})"
-    got = f"{times_in_words} twice (duplicate times)"
-    if single_precision(times):
-        fix = IN_DOUBLE
-        got = f"{times_in_words} twice, rounded to single precision"
-        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
-    # a few are samples recorded twice; many are distinct samples whose times lost digits
-    if number > len(unique) / 10:
-        fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
-        got = f"{number} of {len(unique)} times twice, as rounding does"
-    raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
 
 
 def shared_clock(times: Sequence[Array], *, many: float = 0.1) -> tuple[list[Array], list[str]]:

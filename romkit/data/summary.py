@@ -17,9 +17,6 @@ from romkit.data.spelling import without_unit
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
 
-NAMED = 8
-"""Most trajectories and variables that are named."""
-
 
 @validated
 def summary(data: xr.Dataset) -> str:
@@ -60,13 +57,13 @@ def summary(data: xr.Dataset) -> str:
     return "\n".join(f"{name:<13} {text}" for name, text in lines.items())
 
 
-def _states_in_words(data: xr.Dataset) -> str:
-    state = data["state"]
-    unit = common_unit(state)
-    variables = [_variable_in_words(variable, unit) for variable in layout_of(data).variables]
-    if len(variables) > NAMED:
-        variables = [*variables[:NAMED], f"... {len(variables)} variables in all"]
-    return f"{', '.join(variables)}, {state.dtype}"
+def _states_in_words(data: xr.Dataset, *, named: int = 8) -> str:
+    """Say variables of the state, of which so many are named, at most."""
+    variables = layout_of(data).variables
+    words = [_variable_in_words(variable, common_unit(data["state"])) for variable in variables]
+    if len(words) > named:
+        words[named:] = [f"... {len(words)} variables in all"]
+    return f"{', '.join(words)}, {data['state'].dtype}"
 
 
 def _variable_in_words(variable: Variable, common_unit: str) -> str:
@@ -75,59 +72,42 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
     masked = math.prod(variable.shape) - variable.size
     if masked:
         sizes += f"; {masked} masked"
-    unit = with_unit(variable.units or common_unit).strip()
-    words = variable.name
-    if sizes:
-        words += f" ({sizes})"
+    words = f"{variable.name} ({sizes})" if sizes else variable.name
     # a column u [m] says it itself
-    if unit and without_unit(variable.name) == variable.name:
-        words += f" [{unit}]"
-    return words
+    if without_unit(variable.name) != variable.name:
+        return words
+    return words + with_unit(variable.units or common_unit, " [{}]")
 
 
 def _context_in_words(data: xr.Dataset) -> str:
     parameters = []
     for name in context_names(data):
-        values = data[name].values
-        kind = "whole numbers" if values.dtype.kind in "iu" else "float"
-        if values.ndim > 1:
+        column = data[name]
+        kind = "whole numbers" if column.dtype.kind in "iu" else "float"
+        if column.ndim > 1:
             kind += ", along time"
-        low = np.nanmin(values)
-        high = np.nanmax(values)
-        span = f"{low:g} ... {high:g}{_unit(data[name])}"
-        parameters.append(f"{name} {span} ({kind})")
-    if not parameters:
-        return "none"
-    words = ", ".join(parameters)
-    return words if is_declared(data) else f"{words}; found, not declared"
+        low, high = np.nanmin(column), np.nanmax(column)
+        parameters.append(f"{name} {low:g} ... {high:g}{with_unit(unit_of(column))} ({kind})")
+    words = ", ".join(parameters) or "none"
+    return words if is_declared(data) or not parameters else f"{words}; found, not declared"
 
 
 def _inputs_in_words(data: xr.Dataset) -> str:
     names = control_names(data)
-    units = [unit_of(data["control"])] * len(names)
-    if INPUT_UNITS in data.coords:
-        units = data[INPUT_UNITS].values.tolist()
+    units = data.get(INPUT_UNITS, xr.DataArray([unit_of(data["control"])] * len(names))).values
     pairs = zip(names, units, strict=True)
     words = ", ".join(f"{name}{with_unit(unit, ' [{}]')}" for name, unit in pairs)
-    between = HELD if inputs_held(data) else LINEAR
-    return f"{words}; {between} between samples"
+    return f"{words}; {HELD if inputs_held(data) else LINEAR} between samples"
 
 
 def _time_in_words(data: xr.Dataset) -> str:
     times = data["time"].values
-    unit = _unit(data["time"])
+    unit = with_unit(unit_of(data["time"]))
     if len(times) == 1:
         return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)
-    if step:
-        steps = f"every {step:g}{without_origin(unit)}"
-    else:
-        steps = "uneven steps"
+    steps = f"every {step:g}{without_origin(unit)}" if step else "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
-
-
-def _unit(variable: xr.DataArray) -> str:
-    return with_unit(unit_of(variable))
 
 
 def _missing_in_words(whole: Array) -> str:
@@ -140,7 +120,7 @@ def _missing_in_words(whole: Array) -> str:
         words = f"runs have times of their own, each about {samples:.0f} of {times}"
         return f"{words}; learn and romkit.data.resampled give common ones"
     incomplete = np.flatnonzero(~whole.all(1))
-    numbers = listed(incomplete, NAMED)
+    numbers = listed(incomplete, 8)
     share = (~whole).mean()
     count = len(incomplete)
     words = f"{share:.1%} of the snapshots, in {count} trajectories ({numbers})"

@@ -116,12 +116,11 @@ def matched(
     context = unchecked(context_names)(data)
     if context == tuple(names):
         return data
-    roles = {name: "label" for name in context if name not in names}
-    roles |= dict.fromkeys(names, "context")
     coords = {}
-    for name, role in roles.items():
+    # labels first, since the order of coordinates is that of the context
+    for name in (*sorted({*context} - {*names}), *names):
+        role = "context" if name in names else "label"
         coords[name] = data[name].assign_attrs({ROLE: role}).variable
-    # dropped first, since the order of coordinates is that of the context
     return data.drop_vars(list(coords)).assign_coords(coords)
 
 
@@ -164,11 +163,13 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
         )
     wanted = max(1, round(share * count))
     number = min(count - 1, wanted)
-    is_inner = _inner(data, groups, count)
+    c = context_matrix(data)
+    # of a parameter that moves, at its first time
+    is_inner = between_ends(c[:, 0] if c.ndim == 3 else c)
+    is_end = np.isin(np.arange(count), groups[~is_inner])
     order = np.random.default_rng(seed).permutation(count)
     # in random order, but ends of the range only where nothing inside is left
-    is_end = ~is_inner[order]
-    chosen = order[np.argsort(is_end, kind="stable")]
+    chosen = order[np.argsort(is_end[order], kind="stable")]
     is_held_out = np.isin(groups, chosen[:number])
     return data.isel(trajectory=~is_held_out), data.isel(trajectory=is_held_out)
 
@@ -182,20 +183,6 @@ def _groups(data: xr.Dataset) -> Array:
     same = np.stack([without_rounding(column) for column in c.T], axis=-1)
     _, groups = np.unique(same, axis=0, return_inverse=True)
     return groups.ravel()
-
-
-def _inner(data: xr.Dataset, groups: Array, count: int) -> Array:
-    """Tell whether a context has no parameter at an end of its range; of one that moves, at its
-    first time.
-    """
-    c = context_matrix(data)
-    if c.ndim == 3:
-        c = c[:, 0]
-    if not c.shape[1]:
-        return np.ones(count, dtype=bool)
-    is_inner = np.ones(count, dtype=bool)
-    is_inner[groups[~between_ends(c)]] = False
-    return is_inner
 
 
 @dataclass(frozen=True)
