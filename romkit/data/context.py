@@ -77,11 +77,18 @@ def context_names(data: xr.Dataset) -> Names:
         ('F',)
     """
     coords = _coordinates(data)
-    names = [name for name, coord in coords.items() if _may_be_context(name, coord)]
-    if unchecked(is_declared)(data):
-        # numbers along the runs that somebody left out are labels
-        names = [name for name in names if _declared(coords[name])]
-    return tuple(map(str, names))
+    is_any_declared = unchecked(is_declared)(data)
+    names = []
+    for name, coord in coords.items():
+        is_along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
+        # systems give a range to each of their parameters; numbers along the runs that somebody left
+        # out are labels
+        is_parameter = coord.attrs.get(ROLE, "context") == "context" and (
+            ROLE in coord.attrs or "training_range" in coord.attrs
+        )
+        if is_along and name != "trajectory" and coord.dtype.kind in "iuf":
+            names += [str(name)] if is_parameter or not is_any_declared else []
+    return tuple(names)
 
 
 @validated
@@ -105,17 +112,6 @@ def _coordinates(data: xr.Dataset) -> dict[Hashable, xr.Variable]:
     collect.
     """
     return {name: data.variables[name] for name in data.coords}
-
-
-def _may_be_context(name: object, coord: xr.Variable) -> bool:
-    is_along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
-    return is_along and name != "trajectory" and coord.dtype.kind in "iuf"
-
-
-def _declared(coord: xr.Variable) -> bool:
-    if ROLE in coord.attrs:
-        return coord.attrs[ROLE] == "context"
-    return "training_range" in coord.attrs  # systems give one to each of their parameters
 
 
 @validated

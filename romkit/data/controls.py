@@ -354,7 +354,12 @@ def given_control(
     """
     if control is None and not names:
         return None
-    _check_wanted(control, names)
+    if control is None or not names:
+        expected, got, fix = "none for dynamics without inputs", "some", "drop it"
+        if names:
+            expected, got = f"inputs {', '.join(names)}", "none"
+            fix = "add control=..., a function of time or an array (times, inputs)"
+        raise InputError("control", expected=expected, got=got, fix=fix)
     if varies(control):
         return _function(control, times, number, names)
     declared = None
@@ -410,21 +415,6 @@ def _check_times(control: xr.DataArray, times: Tensor, *, same_time: float = 0.0
         got=f"times that differ by up to {apart:g}",
         fix="give them at these times, control.interp(time=...), or another dt",
     )
-
-
-def _check_wanted(control: object, names: Sequence[str]) -> None:
-    """Raise where inputs are missing, or given to dynamics without."""
-    if control is None:
-        raise InputError(
-            "control",
-            expected=f"inputs {', '.join(names)}",
-            got="none",
-            fix="add control=..., a function of time or an array (times, inputs)",
-        )
-    if not names:
-        raise InputError(
-            "control", expected="none for dynamics without inputs", got="some", fix="drop it"
-        )
 
 
 def _checked_samples(control: object, count: int, number: int, names: Sequence[str]) -> Tensor:

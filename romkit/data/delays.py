@@ -1,13 +1,10 @@
 """Delay coordinates: a few sensors, and their past, as a state."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
 from romkit.data.layout import component_names
 from romkit.data.schema import DIMS, check_states, of_other_coordinates
 from romkit.data.times import even_step
@@ -60,8 +57,10 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
     values = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
-            ordered = data[name].transpose(*DIMS)
-            values[name] = _shifted(ordered, starts, size)
+            x = data[name].transpose(*DIMS)
+            # from these times on side by side, (C, size, n (k + 1))
+            shifted = [x.isel(time=slice(start, start + size)).data for start in starts]
+            values[name] = np.concatenate(shifted, axis=-1)
     present_names = component_names(data)
     names = list(present_names)
     for k in range(1, delays + 1):
@@ -98,12 +97,3 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
             fix="take fewer delays, or a smaller every",
         )
     return step
-
-
-def _shifted(x: xr.DataArray, starts: Sequence[int], size: int) -> Array:
-    """Stretches of x (C, T, n) from these times on side by side, (C, size, n (k + 1))."""
-    shifted = []
-    for start in starts:
-        stretch = x.isel(time=slice(start, start + size))
-        shifted.append(stretch.data)
-    return np.concatenate(shifted, axis=-1)

@@ -232,7 +232,9 @@ class Layout:
         for variable, components in zip(self.variables, self.slices, strict=True):
             array = _in_cells(values[..., components], variable)
             dims = (*lead, *variable.dims)
-            variables[variable.name] = (dims, array, _about(variable))
+            about = {"units": variable.units, "long_name": variable.long_name}
+            known = {key: text for key, text in about.items() if text}
+            variables[variable.name] = (dims, array, known)
         labels: dict[str, Any] = {}
         for name, coord in self.coords.items():
             labels[name] = (coord.get("dims", [name]), np.asarray(coord["values"]), coord["attrs"])
@@ -421,16 +423,6 @@ def _in_cells(values: Array | Chunked, variable: Variable) -> Array | Chunked:
         values = extended[..., place]
     lead = values.shape[:-1]
     return values.reshape((*lead, *variable.shape))
-
-
-def _about(variable: Variable) -> dict[str, str]:
-    """Attributes of a variable, as far as they are known."""
-    about = {}
-    if variable.units:
-        about["units"] = variable.units
-    if variable.long_name:
-        about["long_name"] = variable.long_name
-    return about
 
 
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:

@@ -104,7 +104,14 @@ def resampled(
     states = data["state"].transpose(*DIMS).values
     known = np.isfinite(states).any(-1)  # (C, T)
     clocks = [times[row] for row in known]
-    _check_clocks(clocks)
+    short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
+    if short:
+        raise InputError(
+            "data",
+            expected=f"{FEWEST} samples in each run",
+            got=f"fewer in {listed(short, 8)}",
+            fix="drop these runs",
+        )
     if step is None:
         step = _default_step(data, clocks, longest)
     else:
@@ -143,18 +150,6 @@ def _grid(times: Array, step: float) -> Array:
     intervals = duration / step * (1 + 1e-9)
     count = int(np.floor(intervals)) + 1
     return times[0] + step * np.arange(count)
-
-
-def _check_clocks(clocks: list[Array]) -> None:
-    """Raise where a run is too short for a spline."""
-    short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
-    if short:
-        raise InputError(
-            "data",
-            expected=f"{FEWEST} samples in each run",
-            got=f"fewer in {listed(short, 8)}",
-            fix="drop these runs",
-        )
 
 
 def _check_step(clocks: list[Array], step: float) -> None:

@@ -281,8 +281,9 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     _check_component_names(data)
     looks = []
     for x in variables:
-        is_infinite = np.isinf(x).any((1, 2))  # (C,)
-        looks.append((_known(x), is_infinite))
+        is_number = np.isfinite(x)
+        # (C, T) whether all, and whether some, components are numbers; (C,) whether one is infinite
+        looks.append(((is_number.all(-1), is_number.any(-1)), np.isinf(x).any((1, 2))))
     # one pass over data that may be larger than memory
     results = runtime.computed("check of the data", *looks)
     is_complete = []
@@ -310,12 +311,6 @@ def _check_component_names(data: xr.Dataset) -> None:
         got=f"{double!r} twice",
         fix="name them apart: data.assign_coords(component=[...])",
     )
-
-
-def _known(x: Array) -> tuple[Array, Array]:
-    """(C, T) whether all, and whether some, components (C, T, n) are numbers."""
-    is_number = np.isfinite(x)
-    return is_number.all(-1), is_number.any(-1)
 
 
 def check_finite(argument: str, name: str, infinite: Array) -> None:

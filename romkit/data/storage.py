@@ -10,7 +10,7 @@ damaged one.
 import io
 import json
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,8 @@ OF_GROUPS = (
     "with h5py.File(path) as file: romkit.data.from_arrays([run['u'][:] for run in file.values()], "
     "file['run_0/t'][:], context={'Re': [run.attrs['Re'] for run in file.values()]})"
 )
+
+OF_AXES = "romkit.open(path) names them where an array of times is as long as the first axes"
 
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
@@ -166,17 +168,6 @@ def dataset_of_bytes(content: bytes, name: str) -> xr.Dataset:
     return _loaded(name, content, io.BytesIO(content), None)
 
 
-def _check_axes(name: object, data: xr.Dataset) -> None:
-    """Raise where axes have no names, as in HDF5 files that are not netCDF."""
-    nameless = [dim for dim in data.dims if str(dim).startswith(WITHOUT_NAME)]
-    if nameless:
-        raise FileError(
-            name,
-            problem="has axes without names",
-            fix="romkit.open(path) names them where an array of times is as long as the first axes",
-        )
-
-
 def _loaded(
     name: object, content: bytes, source: Path | io.BytesIO, group: str | None
 ) -> xr.Dataset:
@@ -193,7 +184,9 @@ def _loaded(
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
                 check_declared(name, data.nbytes, len(content))
-                _check_axes(name, data)
+                if any(str(dim).startswith(WITHOUT_NAME) for dim in data.dims):
+                    problem = "has axes without names"
+                    raise FileError(name, problem=problem, fix=OF_AXES)
                 data.load()
     except FileError:
         raise
@@ -224,7 +217,11 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
     """Return the group of a file to read; None for the outermost one."""
     filled = [path for path, has_data in groups.items() if has_data]
     if group is not None:
-        return _group_of_name(name, groups, filled, group)
+        path = f"/{group.strip('/')}"
+        if path not in groups:
+            fix = f"choose one of {', '.join(filled)}"
+            raise FileError(name, problem=f"has no group {path}", fix=fix)
+        return path
     inner = [path for path in filled if path != "/"]
     if not inner:
         return None
@@ -239,18 +236,6 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
         raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)
     warn(f"{name}: the data are those of its only group, {inner[0]}", DataWarning)
     return inner[0]
-
-
-def _group_of_name(
-    name: object, groups: Mapping[str, bool], filled: Sequence[str], group: str
-) -> str:
-    """Return the path of a group that the user names, with or without slashes."""
-    path = f"/{group.strip('/')}"
-    if path not in groups:
-        raise FileError(
-            name, problem=f"has no group {path}", fix=f"choose one of {', '.join(filled)}"
-        )
-    return path
 
 
 def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
@@ -366,10 +351,6 @@ def _numpy_text(data: xr.Dataset) -> xr.Dataset:
     """
     text = {}
     for name, variable in data.variables.items():
-        if variable.dtype.kind == "O" and _is_text(variable.values):
+        if variable.dtype.kind == "O" and {*map(type, variable.values.flat)} <= {str}:
             text[name] = (variable.dims, variable.values.astype(str), variable.attrs)
     return data.assign(text)
-
-
-def _is_text(values: Array) -> bool:
-    return all(isinstance(entry, str) for entry in values.flat)

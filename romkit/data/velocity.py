@@ -2,6 +2,7 @@
 samples.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -222,21 +223,13 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
     runs = [x[place] for place in stretches(is_whole)]
     lengths = sorted(map(len, runs))
     typical = lengths[len(lengths) // 2]
-    return min(_candidates(typical), key=lambda smoothing: _left_out_error(runs, smoothing))
-
-
-def _candidates(longest: int) -> list[Smoothing]:
-    """Windows and degrees that can be tried on stretches of this length."""
     candidates = []
-    for window in WINDOWS:
-        # a longer window would leave the rates of most stretches missing
-        if window > longest and window != WINDOWS[0]:
-            continue
-        for degree in DEGREES:
-            # one sample more than coefficients, or nothing is smoothed and 1 - h is zero
-            if window > degree + 1:
-                candidates.append(Smoothing(window, degree))
-    return candidates
+    for window, degree in itertools.product(WINDOWS, DEGREES):
+        # a longer window would leave the rates of most stretches missing; one sample more than
+        # coefficients, or nothing is smoothed and 1 - h is zero
+        if window > degree + 1 and window in (WINDOWS[0], min(window, typical)):
+            candidates.append(Smoothing(window, degree))
+    return min(candidates, key=lambda smoothing: _left_out_error(runs, smoothing))
 
 
 def _left_out_error(runs: list[Array], smoothing: Smoothing) -> float:
