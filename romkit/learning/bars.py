@@ -42,13 +42,15 @@ class Bars(NamedTuple):
         lost: number of further such forecasts that diverged, which they leave out.
         inside: share of the truth within the intervals of runs, each calibrated by the others.
         width: half of their width [deviations], root mean square over components, mean over time,
-            median of the runs.
+            and over places halfway between neighbouring runs, or over held-out runs.
+        widest: the same at the widest of these.
     """
 
     runs: int
     lost: int
     inside: float
     width: float
+    widest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,10 +262,11 @@ def measured(
     upper = band["upper"].transpose(*DIMS).values
     scale = per_unit(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
-    width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
+    widths = np.sqrt(np.square(half).mean(-1)).mean(-1)  # (C,)
     if np.isnan(inside):
         truth = trajectories(runs, "state").numpy()
         observed = np.isfinite(truth) & np.isfinite(lower)
         inside = float(((truth >= lower) & (truth <= upper))[observed].mean())
     calibration = intervals.calibration
-    return Bars(calibration.trajectories, calibration.lost, inside, float(width))
+    mean, widest = float(np.nanmean(widths)), float(np.nanmax(widths))
+    return Bars(calibration.trajectories, calibration.lost, inside, mean, widest)

@@ -54,12 +54,21 @@ class Judged:
         tell. This is its mean over these contexts. Where there are no intervals it is the mean of
         `errors["forecast"]`, and of a model with held-out runs, too, which leave its gaps as they are.
         """
-        if self.held_out or self.intervals is None:
+        if self._between is None:
             return self.mean_errors["forecast"]
+        return float(self._between.mean())
+
+    @functools.cached_property
+    def _between(self) -> Array | None:
+        """Errors (k,) expected halfway between neighbouring contexts of the runs; None where nothing
+        tells them, or held-out runs do.
+        """
+        if self.held_out or self.intervals is None:
+            return None
         contexts = contexts_of(self.train)
         width = np.ptp(contexts, axis=0)
         places = halfway(contexts, np.where(width > 0, width, 1.0))
-        return float(self.intervals.expected(places, self.scale).mean())
+        return self.intervals.expected(places, self.scale)
 
     @property
     def mean_errors(self) -> dict[str, float]:
@@ -123,11 +132,16 @@ class Judged:
 
     @functools.cached_property
     def bars(self) -> Bars | None:
-        """Widths of intervals on the runs that judged it, and what they rest on; None without any."""
+        """Widths of intervals where one forecasts, and what they rest on; None without any."""
         if self.intervals is None:
             return None
         inside = np.nan if self.interpolated is not None else self.inside
-        return measured(self.intervals, self.test, LEVEL, inside)
+        bars = measured(self.intervals, self.test, LEVEL, inside)
+        if self._between is None:
+            return bars
+        # at the contexts of the runs they are narrower, where nobody needs a forecast
+        widths = self.intervals.calibration.factor(LEVEL) * self._between
+        return bars._replace(width=float(widths.mean()), widest=float(widths.max()))
 
     @property
     def intervals(self) -> CalibratedLaw | InterpolatedRuns | None:

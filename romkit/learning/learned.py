@@ -12,7 +12,7 @@ import xarray as xr
 
 from romkit.core import files
 from romkit.core.boundary import FilePath, Finite, Positive, validated
-from romkit.core.display import Display, as_html, as_text
+from romkit.core.display import Display, as_text
 from romkit.core.errors import InputError
 from romkit.data import fields
 from romkit.learning import saved, words
@@ -233,13 +233,11 @@ class Learned(Judged, Display):
         return words.facts(self)
 
     def figure_html(self) -> str:
-        """Return the error beside those of forecasts that need no model, and the picture of `plot`."""
-        errors = {name: f"{value:.2g}" for name, value in self.mean_errors.items()}
+        """Return the picture of `plot`."""
         file = io.BytesIO()
         self.plot().savefig(file, format="png", dpi=80)
         picture = base64.b64encode(file.getvalue()).decode()
         return (
-            f"<div><small>error [standard deviations]</small>{as_html(errors)}</div>"
             f"<img style='max-width:60%;object-fit:contain' alt='truth and model' "
             f"src='data:image/png;base64,{picture}'/>"
         )

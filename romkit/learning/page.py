@@ -53,7 +53,7 @@ def write_page(learned: Judged, folder: Path) -> Path:
         "# A reduced model of your runs",
         learned.advice,
         f"## {words.HEADLINE.capitalize()}",
-        _sentence(words.error(learned)),
+        _sentence(words.expected(learned)),
         _measure(learned),
         _runs_table(learned),
         "Mean of these runs for each variable, in its unit, and in its deviation:",

@@ -8,6 +8,7 @@ from romkit.data import context_names
 from romkit.data.context import contexts_of
 from romkit.data.coordinates import PLAIN, coordinates_of
 from romkit.laws import Equation
+from romkit.learning.advice import WITHOUT_A_MODEL
 from romkit.learning.bars import LEVEL, Bars
 from romkit.learning.contexts import (
     coordinates_in_words,
@@ -124,29 +125,56 @@ def choice(learned: Judged) -> str:
     rows = learned.law.report
     (taken,) = [row for row in rows if row["chosen"]]
     others = [row for row in rows if not row["chosen"] and row["folds"] == taken["folds"]]
-    text = f"out of {len(rows)} candidates, error {taken['error']:.2g} on left-out runs"
+    text = f"out of {len(rows)} candidates"
     if not others:
         return text
     best = min(others, key=lambda row: row["error"])
-    return f"{text}; next {shortened(best['settings'])}, {best['error']:.2g}"
+    return f"{text}; the next best one is {shortened(best['settings'])}"
 
 
 def error(learned: Judged) -> str:
-    """Return the headline, beside the errors of forecasts that need no model and of the projection."""
-    values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
-    shifted = values["nearest run, shifted"]
+    """Return the headline, and below it a line for each error that it is to be compared with: that of
+    left-out runs, those of forecasts that need no model, and that of the projection.
+    """
+    means = learned.mean_errors
+    shifted = "the nearest run, shifted in time"
     if is_not_shifted(learned):
-        shifted = "the same, since its start is nearest"
-    between = f"{AT_EQUAL_TIMES} {values[AT_EQUAL_TIMES]}"
+        shifted = f"{shifted} by nothing: its start is nearest"
+    several = {}
+    if _is_expected(learned):
+        several["forecast"] = f"at {judges(learned)}, which leave gaps twice as wide"
     if learned.interpolated is not None:
-        between = f"law {values['law']}, {between}"
-    judges = "held-out runs" if learned.held_out else "runs that were left out"
-    return (
-        f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
-        f"seen; {judges} {values['forecast']}, nearest run {values['nearest run']}, shifted in time "
-        f"{shifted}, {between}, rest {values['rest']}; projection "
-        f"{values['projection']}"
-    )
+        several["law"] = "of these by the law, model.of_law()"
+    several |= {
+        "nearest run": "without a model: the nearest run",
+        "nearest run, shifted": shifted,
+        AT_EQUAL_TIMES: AT_EQUAL_TIMES,
+        "rest": "rest at the mean",
+        "projection": "the manifold alone, which is no forecast",
+    }
+    lines = [expected(learned)]
+    for name, meaning in several.items():
+        # a forecast that needs no model is to be worse than one by a model
+        is_better = name in WITHOUT_A_MODEL and means[name] < means["forecast"]
+        remark = " (LESS than the model)" if is_better else ""
+        lines.append(f"{means[name]:<8.2g}{meaning}{remark}")
+    return "\n".join(lines)
+
+
+def expected(learned: Judged) -> str:
+    """Return the headline, and of which runs it is."""
+    where = "expected between the runs" if _is_expected(learned) else f"at {judges(learned)}"
+    return f"{headline(learned)} {where} [standard deviations]"
+
+
+def judges(learned: Judged) -> str:
+    """Return runs that judge the model, in words."""
+    return "held-out runs" if learned.held_out else "left-out runs"
+
+
+def _is_expected(learned: Judged) -> bool:
+    """Tell whether the headline is of narrower gaps than those of the runs that judge the model."""
+    return learned.error != learned.mean_errors["forecast"]
 
 
 def is_not_shifted(learned: Judged) -> bool:
@@ -180,8 +208,8 @@ def error_of_each(learned: Judged, *, most_variables: int = 6) -> str:
     """
     several = []
     for name, errors in learned.errors_of_variables.items():
-        several.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g})")
-    shown = ", ".join(several[:most_variables])
+        several.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g} of its own)")
+    shown = f"at {judges(learned)}: {', '.join(several[:most_variables])}"
     if len(several) > most_variables:
         shown = f"{shown} and {len(several) - most_variables} more, in the report"
     return shown
@@ -209,13 +237,16 @@ def bars(learned: Judged, *, few_runs: int = 4) -> str:
     )
 
 
-def _width(learned: Judged) -> str:
-    """Half of the width, beside the headline."""
+def _width(learned: Judged, *, clearly: float = 2.0) -> str:
+    """Half of the width where one forecasts, and in the widest gap where it differs.
+
+    `clearly`: ratio of the widest to the mean from which on both are told.
+    """
     assert learned.bars is not None  # of which the sentence is
-    width = learned.bars.width
-    if not np.isfinite(learned.error):
-        return f"±{width:.2g} deviations"
-    return f"±{width:.2g} deviations, {width / learned.error:.1f} times the error"
+    mean, widest = learned.bars.width, learned.bars.widest
+    where = "at the held-out runs" if learned.held_out else "halfway between runs"
+    further = f", ±{widest:.2g} in the widest gap" if widest > clearly * mean else ""
+    return f"±{mean:.2g} standard deviations {where}{further}"
 
 
 def _lost(bars: Bars) -> str:
