@@ -310,7 +310,8 @@ def _instance(kind: type, value: object) -> object:
 HOW_TO_MAKE = {
     "Basis": "romkit.basis(data, rank=...) makes one",
     "Contexts": "romkit.data.Contexts.of_dataset(data) makes one",
-    "Dataset": "romkit.data.open_dataset reads one, romkit.data.from_arrays makes one",
+    "Dataset": "romkit.data.describe(table, context=[...]) makes one of a table, romkit.open reads files, "
+    "romkit.data.from_arrays takes arrays",
     "Estimator": "give settings, romkit.laws.NeuralODE() or SINDy() say, and no law that is fitted",
     "Evaluated": "it is what a term of the loss gets",
     "Figure": "give what a function of romkit.plotting returned",

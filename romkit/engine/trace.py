@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.errors import InputError
 from romkit.core.types import Field, Tensors
 from romkit.engine._torch import DispatchMode, tree_flatten, tree_leaves, tree_map
 from romkit.engine.build import Unsupported
@@ -192,6 +193,9 @@ def trace(
     except Exception as error:  # of any kind: the function is the user's
         lines = str(error).splitlines()
         reason = lines[0] if lines else ""
+        if isinstance(error, InputError):
+            # of code in NumPy, which is as right, and meets a tensor without numbers here
+            raise Unsupported("it computes outside of torch, so that it runs as it is") from error
         words = "it calls more than torch's operations, so that it runs as it is"
         raise Unsupported(f"{words} ({type(error).__name__}: {reason})") from error
 

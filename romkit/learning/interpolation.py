@@ -14,6 +14,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Part, Positive, unchecked, validated
+from romkit.core.display import with_unit
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import (
@@ -542,10 +543,8 @@ class InterpolatedRuns:
             longest = float(samples[-1] - samples[0]) - start
             length = float(times[-1] - times[0])
             # a count of days has an origin, a duration has none
-            unit = without_origin(time_units(self.runs))
-            expected = (
-                f"at most {longest:.4g} {unit}".rstrip() + ", where the interpolated runs end"
-            )
+            unit = with_unit(without_origin(time_units(self.runs)))
+            expected = f"at most {longest:.4g}{unit}, where the interpolated runs end"
             raise InputError("duration", expected=expected, got=f"{length:.4g}", fix=FIX)
 
     def _check_starts(self, starts: Tensor, contexts: Tensor, time: Tensor) -> None:

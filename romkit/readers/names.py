@@ -82,12 +82,21 @@ def guessed_time(facts: Mapping[str, Fact], guesses: Guesses) -> str | None:
     if usual:
         # a table of the user's own may have a variable t beside the time, or time beside t
         for rival in usual[1:]:
-            guesses.append(Guess("time", usual[0], f"and not {rival!r}; name it, time=..."))
+            guesses.append(
+                Guess(
+                    "time",
+                    usual[0],
+                    f"and not {rival!r}; or romkit.data.describe(data, time={rival!r})",
+                )
+            )
         return usual[0]
     for is_time in SIGNS_OF_TIME:
         names = [name for name, fact in facts.items() if is_time(split_unit(name).bare, fact)]
         if len(names) == 1:
-            guesses.append(Guess("time", names[0], f"by its name; name it, time={names[0]!r}"))
+            # a usual name with a unit behind it is no guess
+            if is_time is not SIGNS_OF_TIME[0]:
+                fix = f"name it, romkit.data.describe(data, time={names[0]!r})"
+                guesses.append(Guess("time", names[0], f"by its name; {fix}"))
             return names[0]
         if names:
             break

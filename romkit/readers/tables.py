@@ -122,13 +122,22 @@ def _run_and_time(
             "data",
             expected="a column of time",
             got=listed(table.columns, 6),
-            fix="name it, time='...'; dates in the index: table.rename_axis('time'); a file for each "
+            fix="rename it, table.rename(columns={'day': 'time'}), or name it, "
+            "romkit.data.describe(table, time='day'); dates in the index: table.rename_axis('time'); a file for each "
             "time: 'u_{time}.csv'; or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
         )
     if run is None:
         run = _name_of_runs(table, context)
     roles = [("time", time), *(("context", name) for name in context)]
     for role, name in roles + ([] if run is None else [("trajectory", run)]):
+        if role == "context" and name not in table.columns:
+            raise InputError(
+                "context",
+                expected="a column of this name, or braces in the names of the files",
+                got=repr(name),
+                fix=checks.nearest(name, map(str, table.columns))
+                or f"give romkit.learn('run_{{{name}}}.csv'), say, where the names of the files have it",
+            )
         checks.one_of(role, name, list(table.columns))
     if run is not None:
         _check_every_row(table[run], run)

@@ -59,7 +59,7 @@ def _time_name(data: xr.Dataset, declared: str | None, guesses: Guesses) -> str:
     facts = {key: fact for key, fact in candidates.items() if fact.ndim == 1 or key in TIMES}
     guess = guessed_time(facts, guesses)
     if guess is None:
-        fix = "name it: time='...'; where each file is one time: 'u_{time}.nc'"
+        fix = "name it: romkit.data.describe(data, time='...'); where each file is one time: 'u_{time}.nc'"
         if "time" in data.variables:
             fix = "data of one time have none: join several, xarray.concat(..., 'time')"
         got = f"dims {', '.join(map(str, data.dims)) or 'none'}"

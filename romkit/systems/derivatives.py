@@ -18,7 +18,10 @@ FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 right-hand sides that take no batches.
 """
 
-FIX = "index the last axis, x[..., 0], and put components together by torch.stack(..., dim=-1)"
+FIX = (
+    "index the last axis, x[..., 0], and put components together by torch.stack(..., dim=-1), or "
+    "numpy.stack(..., axis=-1) of x.numpy()"
+)
 
 STEP = torch.finfo(torch.float64).eps ** (1 / 3)
 """Relative step of central differences, at which truncation and rounding are alike."""

@@ -123,7 +123,8 @@ def field(p: Probe) -> None:
     holds(bool(rate.isfinite().all()), "the field is finite near the start")
     _check_batch(system, c, parts, rate)
     single = system.field(c.float())(t.float(), *(x.float() for x in parts))
-    fact("precision of the field at float32 states", torch.float32, single.dtype)
+    how = "return an array of NumPy, or end rhs with .to(x.dtype)"
+    fact(f"precision of the field at float32 states ({how})", torch.float32, single.dtype)
     close("field in float32 = float64", single.double(), rate, 1e-3)
     directions, h = tuple(torch.cos(x) for x in parts), 1e-6
     _, tangent = torch.func.jvp(lambda *x: system.field(c)(t, *x), parts, directions)

@@ -122,7 +122,8 @@ def _system_for(dynamics: LatentDynamics, system: System | None, data: xr.Datase
             "system",
             expected=f"one of {', '.join(SYSTEMS)}",
             got=f"{name!r} of the data",
-            fix="give system=..., or a law as dynamics=...; on the command line, --import FILE.py "
+            fix="roll out the system itself, romkit.rollout(system, projection), or give a law as "
+            "dynamics=..., or romkit.follow(..., system=...); on the command line, --import FILE.py "
             "defines systems",
         )
     return system

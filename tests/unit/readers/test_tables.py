@@ -72,7 +72,7 @@ def test_separators_commas_and_comments(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "is_guess"),
-    [("time (s)", True), ("Time", True), ("T", True), ("timestamp", True), ("t", False)],
+    [("time (s)", False), ("Time", True), ("T", True), ("timestamp", True), ("t", False)],
 )
 def test_names_of_time(name, is_guess):
     data, texts = said(describe, table().rename(columns={"time": name}))
