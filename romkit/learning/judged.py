@@ -140,7 +140,9 @@ class Judged:
         if self._between is None:
             return bars
         # at the contexts of the runs they are narrower, where nobody needs a forecast
-        widths = self.intervals.calibration.factor(LEVEL) * self._between
+        calibration = self.intervals.calibration
+        assert calibration is not None  # of intervals
+        widths = calibration.factor(LEVEL) * self._between
         return bars._replace(width=float(widths.mean()), widest=float(widths.max()))
 
     @property
