@@ -5,6 +5,7 @@ mean.
 """
 
 import functools
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -84,7 +85,23 @@ def deviations(data: xr.Dataset) -> Array:
         >>> romkit.metrics.deviations(data).shape
         (36,)
     """
-    return per_unit(np.nanstd(data["state"].values.astype(float), axis=(0, 1)), data)
+    return per_unit(deviation_of_components(data), data)
+
+
+def deviation_of_components(data: xr.Dataset, *, piece: int = 2**20) -> Array:
+    """Return the standard deviation (n,) of each component, without what is missing, in pieces of so
+    many numbers: all at once would take the memory of the states three times.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.metrics.deviation_of_components(data).shape
+        (36,)
+    """
+    states = data["state"].values
+    number = max(1, min(states.shape[-1], math.ceil(states.size / piece)))
+    pieces = np.array_split(states, number, axis=-1)
+    return np.concatenate([np.nanstd(part.astype(float), axis=(0, 1)) for part in pieces])
 
 
 @validated

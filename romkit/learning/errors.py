@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout, layout_of
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
-from romkit.metrics import per_unit
+from romkit.metrics import deviation_of_components, deviations, per_unit
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -104,7 +104,7 @@ class Measure(NamedTuple):
     @classmethod
     def by(cls, data: xr.Dataset) -> "Measure":
         """Measure in the deviations of data."""
-        deviation = np.nanstd(data["state"].values, axis=(0, 1))
+        deviation = deviation_of_components(data)
         return cls(deviation, per_unit(deviation, data), layout_of(data))
 
     def of(self, several: Mapping[str, Array], truth: Array) -> Measured:
@@ -204,7 +204,7 @@ def _of_training_runs(
     """Return the training run (C, T, n) nearest to each held-out one, as it is and shifted in time,
     and runs between those of the training.
     """
-    scale = per_unit(np.nanstd(train["state"].values, axis=(0, 1)), train)
+    scale = deviations(train)
     runs = torch.from_numpy(states / scale)
     contexts = torch.from_numpy(scaled_contexts(train, train))
     wanted = torch.from_numpy(scaled_contexts(test, train))

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.core.memory import give_back
 from romkit.core.runtime import track
 from romkit.core.tensors import on_device
 from romkit.core.types import Array
@@ -87,6 +88,8 @@ def left_out(candidate: ModelCandidate) -> LeftOut:
         forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
         several.append(forecasts._replace(state=None, truth=None))
         runs.append(run.drop_vars("truth"))
+        del missed, run, forecasts
+        give_back()
         kept = np.setdiff1d(np.arange(len(contexts)), rows)
         learned.append(sizes_between(contexts[kept], errors[kept], contexts[rows]))
         widths.append(gaps(contexts[kept], contexts[rows]))

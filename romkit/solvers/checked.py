@@ -4,6 +4,7 @@ differences of solutions, which steps of changing length would make rough.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def checked_step(
     *,
     rtol: Positive = 1e-6,
     dt: Positive | None = None,
-    make: Callable[..., Solver] | type[Solver] = RK4,
+    make: Callable[[float], Solver] | type[Any] = RK4,
     order: Count = 4,
     closer: Part = 0.8,
 ) -> float:

@@ -2,6 +2,7 @@
 
 from romkit.training.loss import (
     Anchor,
+    ContextSlope,
     Evaluated,
     LatentVelocity,
     LipschitzBound,
@@ -15,6 +16,6 @@ from romkit.training.rollouts import RolloutTraining
 from romkit.training.watch import Epoch, Watch
 
 __all__ = [
-    "Anchor", "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
-    "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
+    "Anchor", "ContextSlope", "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit",
+    "Recipe", "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
 ]  # fmt: skip

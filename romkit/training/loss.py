@@ -395,6 +395,47 @@ class LipschitzBound(LossTerm):
         return self.weight * excess.clamp(min=0).square()
 
 
+@validated
+@dataclass(frozen=True)
+class ContextSlope(LossTerm):
+    """`weight` times the mean over snapshots of the square of log(slope / target) where the slope
+    ‖∂P_c(y)/∂d‖ is above the target, zero elsewhere.
+
+    The slope is by the normalised context d, whose range is from -1 to 1, in normalised states: what
+    `context_upper` of `romkit.certify` bounds on a ball, at the snapshots themselves.
+
+    Args:
+        target: of the slope.
+        weight: of the term.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import ContextSlope, Penalty, Reconstruction
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), Penalty(), ContextSlope(target=0.5)]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> ncae.report["recipe"]["loss"][-1]
+        {'term': 'ContextSlope', 'target': 0.5, 'weight': 1.0}
+    """
+
+    target: Positive = 1.0
+    weight: NotNegative = 1.0
+
+    def value(self, batch: Evaluated) -> Tensor:
+        def projected(c: Tensor) -> Tensor:
+            maps = batch.projection.at(c)
+            return maps.decode(maps.encode(batch.y))
+
+        square = torch.zeros_like(batch.y[..., 0])  # (S, B)
+        for direction in torch.eye(batch.c.shape[-1], dtype=batch.c.dtype, device=batch.c.device):
+            along = direction.expand(batch.c.shape)
+            slope = torch.func.jvp(projected, (batch.c,), (along,))[1]  # (S, B, n)
+            square = square + slope.square().sum(-1)
+        # below the target neither a value nor a gradient
+        excess = square.clamp(min=self.target**2).log() / 2 - math.log(self.target)
+        return self.weight * excess.square().mean(-1)
+
+
 def log_bound(maps: object) -> Tensor:
     """(S,) logarithm of the product bound of P; σ₊ after σ₋ in the middle is the identity.
 

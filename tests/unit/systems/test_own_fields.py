@@ -506,13 +506,13 @@ def test_complex_rates_of_real_states_are_refused(as_array):
     refused("Complex.rhs", romkit.simulate, Complex(as_array), b=1.0)
 
 
-def test_a_parameter_may_be_called_like_an_argument():
-    class Lasting(Pair):
-        context = (ContextParameter("duration", "1", 0.5, 2.0, "rate"),)
+@pytest.mark.parametrize("name", ["duration", "dt", "engine", "start"])
+def test_a_parameter_may_be_called_like_an_argument(name):
+    class Named(Pair):
+        context = (ContextParameter(name, "1", 0.5, 2.0, "rate"),)
 
-    data = Lasting().dataset(context={"duration": [1.0, 2.0]})
-    assert data.duration.values.tolist() == [1.0, 2.0]
-    branch = romkit.continuation(
-        Lasting(), start=[0.0, 0.0], context={"duration": (0.5, 2.0)}, points=3
-    )
-    assert branch.attrs["parameter"] == "duration"
+    data = Named().dataset(context={name: [1.0, 2.0]})
+    assert data[name].values.tolist() == [1.0, 2.0]
+    branch = romkit.continuation(Named(), start=[0.0, 0.0], context={name: (0.5, 2.0)}, points=3)
+    assert branch.attrs["parameter"] == name
+    assert float(branch[name][0]) == 0.5

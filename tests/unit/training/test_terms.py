@@ -13,6 +13,7 @@ import romkit
 from romkit.certificates import bounds, gains
 from romkit.core.types import Dual
 from romkit.training import (
+    ContextSlope,
     Evaluated,
     LipschitzBound,
     LossTerm,
@@ -153,3 +154,30 @@ def test_velocities_are_counted_in_the_data_s_own_unit_of_time_with_a_system_as_
         for given in (data, data.drop_attrs(deep=False))
     )
     assert known.report["losses"] == unknown.report["losses"]
+
+
+def context_slopes(model, data):
+    """Slopes of P by the normalised context at snapshots, by central differences."""
+    y = model.frame.normalise(torch.tensor(data.state.values[:, ::10])).flatten(0, 1)
+    c = model.frame.normalise_context(torch.tensor(data.F.values)[:, None])
+    c = c.repeat_interleave(len(y) // len(c), 0)
+
+    def projected(d):
+        maps = model.at(d)
+        return maps.decode(maps.encode(y))
+
+    return ((projected(c + 1e-4) - projected(c - 1e-4)) / 2e-4).norm(dim=-1).detach()
+
+
+def test_training_lowers_slopes_by_the_context():
+    data = romkit.systems.Lorenz96(n=8, transient=5.0).dataset(F=[3.1, 3.15, 3.2], duration=0.5)
+    settings = {"epochs": 10, "layers": (2, 4, 8), "engine": "torch", "seed": 1}
+    free = romkit.fit("ncae", data, **settings, loss=[Reconstruction()]).double()
+    start = context_slopes(free, data)
+    term = ContextSlope(target=float(start.median()) / 4, weight=10.0)
+    kept = romkit.fit("ncae", data, **settings, loss=[Reconstruction(), term]).double()
+    assert context_slopes(kept, data).mean() < 0.6 * start.mean()
+    y, c = torch.zeros(1, 8, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
+    maps, pair = free.at(c), Dual(y, y)
+    batch = Evaluated(free, maps, y, y, c, pair, pair, torch.ones(8).double(), None, None)
+    assert not ContextSlope(target=1e9).value(batch).detach().any()
