@@ -51,7 +51,7 @@ def assimilate(
     Args:
         source: a projection, whose latent state is filtered, or a full system.
         observations: trajectories with `state`, NaN where it is missing.
-        noise: standard deviation of the observations.
+        noise: standard deviation of the observations, or the covariance of sensors that err together.
         training: trajectories, as of `romkit.Tracker`.
         sensors: observed components; all by default.
         smooth: estimates from all observations in place of those until then (the ensemble Kalman
@@ -97,7 +97,7 @@ def assimilate(
     columns = zip(*runs, strict=True)
     estimated = Estimated(*map(np.array, columns))
     attrs = {
-        "noise": noise.tolist(),
+        "noise": (noise.diagonal().sqrt() if noise.ndim == 2 else noise).tolist(),
         "smooth": int(smooth),
         "level": level,
         "seconds": time.perf_counter() - started,

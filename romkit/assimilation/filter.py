@@ -82,7 +82,8 @@ class Tracker:
 
     Args:
         source: a projection, whose latent state is filtered, or a full system.
-        noise: standard deviation of the observations, one number or (s,), in the unit of the state.
+        noise: standard deviation of the observations, one number or (s,), in the unit of the state;
+            or the covariance (s, s) of sensors that err together.
         training: trajectories at contexts of the range, at even times. Members start from its
             states; the errors of a reduced model (its speed, by context; scatter of speed and
             state; distance of the manifold) and thresholds of tests are measured on it.
@@ -160,6 +161,9 @@ class Tracker:
         context = by_full_names(context, context_names)
         self.parameters = [name for name in context_names if name not in context]
         free = [context_names.index(name) for name in self.parameters]
+        correlated = _covariance_of(noise, len(rows)) if noise.ndim == 2 else None
+        if correlated is not None:
+            noise = torch.from_numpy(correlated).diagonal().sqrt()
         noise = noises_of(noise, rows).numpy()
         drift = _checked_drift(drift, len(free))
         data = _training(training, context_names, names, units_of(source))
@@ -183,6 +187,7 @@ class Tracker:
             views,
             deviation,
             size,
+            correlated,
         )
         self.names = model.names
         self.limits = dict.fromkeys(TESTS, np.inf)
@@ -246,11 +251,10 @@ class Tracker:
         state.residual = np.nan, np.nan
         jump = False
         if seen.any():
-            unit = seen / setup.deviation  # what is missing weighs nothing
-            scaled = np.where(seen, values, 0.0) * unit
+            scaled = setup.whitened(values, seen)
             anew = state.map is None
             number = int(seen.sum())
-            analyse(setup, state, scaled, views * unit, number)
+            analyse(setup, state, scaled, setup.whitened(views, seen), number)
             if anew:
                 # members before do not lead to those that started anew
                 state.map = None
@@ -342,10 +346,25 @@ class Tracker:
         """Return largest value of each test in a run of observed states (T, s), with noise."""
         values = []
         for t, x in zip(times, observed, strict=True):
-            noise = self._setup.noise * rng.standard_normal(x.shape)
-            self.update(t, x + noise)
+            self.update(t, x + self._setup.drawn_noise(rng))
             values.append([*self._state.tests.values()])
         return np.nanmax(values, axis=0)
+
+
+def _covariance_of(noise: Tensor, sensors: int) -> Array:
+    """Return the covariance (s, s) of the noise, which has to be one."""
+    covariance = noise.double().numpy()
+    got = f"shape {covariance.shape}"
+    if covariance.shape == (sensors, sensors):
+        got = "one that is not symmetric, or has no positive eigenvalues alone"
+        if np.allclose(covariance, covariance.T) and np.linalg.eigvalsh(covariance).min() > 0:
+            return covariance
+    raise InputError(
+        "noise",
+        expected=f"a covariance ({sensors}, {sensors}) of the sensors",
+        got=got,
+        fix="give np.cov of repeated readings, (R + R.T) / 2 say, or standard deviations",
+    )
 
 
 def _exceeded(largest: Array, share: float) -> list[float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.linalg import solve_triangular
 
 from romkit.assimilation.noisy import Exact, Noisy
 from romkit.core.types import Array
@@ -33,6 +34,7 @@ class Setup:
         views: (L, s) what sensors see of them.
         deviation: (s,) of observations: noise and error of the model's manifold.
         size: d.
+        correlated: (s, s) covariance of the noise of sensors that err together; None for others.
     """
 
     model: Exact | Noisy
@@ -48,6 +50,7 @@ class Setup:
     views: Array
     deviation: Array
     size: int
+    correlated: Array | None = None
 
     def parted(self, members: Array) -> tuple[Array, Array]:
         """Return states (N, d) and contexts (N, p), known parameters included, of members (N, d +
@@ -60,8 +63,29 @@ class Setup:
 
     def distances(self, values: Array, seen: Array) -> Array:
         """Squared distances (L,) of training states from an observation, in deviations."""
-        scaled = (self.views - values) / self.deviation
-        return (scaled[:, seen] ** 2).sum(1)
+        apart = self.whitened(self.views - values, seen)
+        return (apart**2).sum(1)
+
+    def whitened(self, numbers: Array, seen: Array) -> Array:
+        """Numbers (..., s) that sensors see, in units of deviations that are independent; what is
+        missing weighs nothing.
+        """
+        numbers = np.where(seen, numbers, 0.0)
+        if self.correlated is None:
+            return numbers * (seen / self.deviation)
+        of_manifold = np.square(self.deviation) - np.diag(self.correlated)
+        covariance = self.correlated + np.diag(of_manifold)
+        # numbers that are missing are independent of the others, whose marginal stays
+        covariance = np.where(np.outer(seen, seen), covariance, np.eye(len(seen)))
+        root = np.linalg.cholesky(covariance)
+        return solve_triangular(root, numbers.T, lower=True).T
+
+    def drawn_noise(self, rng: Generator) -> Array:
+        """Draw noise (s,) of the sensors."""
+        normal = rng.standard_normal(len(self.noise))
+        if self.correlated is None:
+            return self.noise * normal
+        return np.linalg.cholesky(self.correlated) @ normal
 
 
 @dataclass(eq=False)

@@ -112,6 +112,37 @@ def test_a_linear_model_has_the_exact_filter_and_smoother(pushed):
     assert np.isnan(found.residual.values[0, 7:10]).all()
 
 
+BOTH = np.eye(2, 3)
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.0, 0.95])
+def test_sensors_that_err_together_have_the_exact_filter(pushed, correlation):
+    """Position and speed are seen with the covariance R, the speed not always."""
+    R = NOISE**2 * np.array([[1.0, 2 * correlation], [2 * correlation, 4.0]])
+    truth = Pushed().dataset(b=0.3, duration=4.0).isel(time=slice(None, None, 20))
+    noise = np.random.default_rng(0).multivariate_normal([0, 0], R, truth.sizes["time"])
+    values = truth.state.values[0] + noise
+    values[5:8, 1] = np.nan
+    tracker = romkit.Tracker(Pushed(), noise=R, training=pushed, members=8, false_alarms=None)
+    tracker.update(0.0, values[0])
+    mean, covariance = tracker.members.mean(0), np.cov(tracker.members.T)
+    for k in range(1, len(values)):
+        mean, covariance = FLOW @ mean, FLOW @ covariance @ FLOW.T
+        seen = np.isfinite(values[k])
+        H = BOTH[seen]
+        gain = covariance @ H.T @ np.linalg.inv(H @ covariance @ H.T + R[np.ix_(seen, seen)])
+        mean = mean + gain @ (values[k, seen] - H @ mean)
+        covariance = covariance - gain @ H @ covariance
+        tracker.update(EVERY * k, values[k])
+        assert tracker.members.mean(0) == pytest.approx(mean, abs=1e-7)
+        assert np.cov(tracker.members.T) == pytest.approx(covariance, abs=1e-7)
+
+
+def test_what_is_no_covariance_of_the_sensors_is_refused(pushed):
+    for wrong in (np.eye(3), [[1.0, 0.5], [0.2, 1.0]], [[1.0, 2.0], [2.0, 1.0]]):
+        refused("noise", romkit.Tracker, Pushed(), noise=np.array(wrong), training=pushed)
+
+
 def test_a_context_that_walks_has_the_exact_uncertainty(pushed):
     """With noise, means and variances are those of Kalman's filter up to the scatter of 300
     members.
