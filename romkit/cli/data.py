@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Context, Option
+from typer import Argument, Context
 
 import romkit
 from romkit.cli import facts, inputs, options, output, results
@@ -14,10 +14,7 @@ from romkit.core.patterns import is_pattern
 
 
 def info(
-    names: Annotated[
-        list[str] | None,
-        Argument(metavar="NAME", help="A file by romkit, files of runs, or a name it knows."),
-    ] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME")] = None,
 ) -> None:
     """Show what romkit offers, or what a file holds.
 
@@ -32,7 +29,10 @@ def info(
       romkit info sindy                    a law with its settings
       romkit info ncae-lorenz96            how a model was trained
       romkit info runs/lorenz96-train.nc   what a dataset holds
-    """  # noqa: D301, typer keeps the lines after \b as they are
+
+    Args:
+        names: A file by romkit, files of runs, or a name it knows.
+    """
     if not names:
         output.show(facts.everything())
     elif len(names) > 1 or is_pattern(names[0]):
@@ -64,20 +64,13 @@ def _facts_of(name: str) -> facts.Facts:
 
 
 def check(
-    sources: Annotated[
-        list[str],
-        Argument(metavar="FILE", help="netCDF files of any origin, or .csv tables of runs."),
-    ],
-    context: Annotated[
-        str | None, Option(help="Names of the context parameters, with commas.")
-    ] = None,
-    state: Annotated[str | None, Option(help="Names of the variables of the state.")] = None,
-    control: Annotated[str | None, Option(help="Names of the inputs.")] = None,
-    trajectory: Annotated[
-        str | None, Option(help="The dimension, or column, of the trajectories.")
-    ] = None,
-    time: Annotated[str | None, Option(help="The dimension, or column, of time.")] = None,
-    out: Annotated[Path | None, Option(help="Write the data in romkit's schema here.")] = None,
+    sources: Annotated[list[str], Argument(metavar="FILE")],
+    context: str | None = None,
+    state: str | None = None,
+    control: str | None = None,
+    trajectory: str | None = None,
+    time: str | None = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Show what romkit takes data for: state, context, sampling, what is missing and what is
@@ -92,7 +85,16 @@ def check(
       romkit check my.csv --context Re --trajectory run --time t --out my-data.nc
 
     What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
-    """  # noqa: D301
+
+    Args:
+        sources: netCDF files of any origin, or .csv tables of runs.
+        context: Names of the context parameters, with commas.
+        state: Names of the variables of the state.
+        control: Names of the inputs.
+        trajectory: The dimension, or column, of the trajectories.
+        time: The dimension, or column, of time.
+        out: Write the data in romkit's schema here.
+    """
     target = None
     if out is not None:
         target = results.target(out, "check", "data.nc", force)
@@ -114,19 +116,11 @@ def check(
 
 def dataset(
     ctx: Context,
-    system: Annotated[
-        str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")
-    ],
-    split: Annotated[
-        str | None, Option(help="train (random contexts, by default) or test.")
-    ] = None,
-    seed: Annotated[int, Option(help="Seed of the random contexts and initial states.")] = 0,
-    duration: Annotated[
-        float | None, Option(help="Length of each trajectory; the system's by default.")
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")
-    ] = None,
+    system: Annotated[str, Argument(metavar="SYSTEM")],
+    split: str | None = None,
+    seed: int = 0,
+    duration: float | None = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Simulate a dataset: states, velocities, contexts.
@@ -138,7 +132,14 @@ def dataset(
       romkit dataset lorenz96 --F 3.14,3.15 --out my.nc  at contexts of your own
 
     Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
-    """  # noqa: D301
+
+    Args:
+        system: Name of a system; `romkit info` lists them.
+        split: train (random contexts, by default) or test.
+        seed: Seed of the random contexts and initial states.
+        duration: Length of each trajectory; the system's by default.
+        out: File, or folder for data.nc; runs/SYSTEM-SPLIT by default.
+    """
     full_model = inputs.system_named(system)
     context: dict[str, Any] = options.context_values(ctx, full_model.context_names)
     if context:

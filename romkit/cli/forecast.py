@@ -1,7 +1,7 @@
 """Command of `romkit` that runs a model alone: `forecast`."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Context, Option
 
 import romkit
-from romkit.cli import driven, facts, inputs, options, output, results
+from romkit.cli import facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.patterns import is_pattern
 
 if TYPE_CHECKING:
+    import numpy as np
     import xarray as xr
 
     from romkit.integrators import LearnedField
@@ -22,43 +23,17 @@ if TYPE_CHECKING:
 
 def forecast(
     ctx: Context,
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A file by `romkit fit`, or the folder of an ensemble or of `romkit learn`.",
-        ),
-    ],
-    start: Annotated[
-        list[str],
-        Option(
-            "--from",
-            metavar="DATA",
-            help="The dataset that has the first state, or a pattern; - reads a table from stdin.",
-        ),
-    ],
-    duration: Annotated[float, Option(help="Length of the forecast.")],
-    trajectory: Annotated[int, Option(help="Which trajectory of the dataset.")] = 0,
-    at: Annotated[int, Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
-    dt: Annotated[
-        float | None, Option(help="Output interval; that of the dataset by default.")
-    ] = None,
-    dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
-    control: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="File with a column of times and one for each input, or control (time, input).",
-        ),
-    ] = None,
-    level: Annotated[
-        float | None,
-        Option(help="Probability that the interval of an ensemble claims; 0.9 by default."),
-    ] = None,
+    model: Annotated[str, Argument(metavar="MODEL")],
+    start: Annotated[list[str], Option("--from", metavar="DATA")],
+    duration: Annotated[float, Option()],
+    trajectory: int = 0,
+    at: int = 0,
+    dt: float | None = None,
+    dynamics: str | None = None,
+    control: Annotated[str | None, Option(metavar="FILE")] = None,
+    level: float | None = None,
     device: options.Device = None,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")
-    ] = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Forecast from a state, with no truth beside it. Context and inputs are those of the data,
@@ -76,7 +51,21 @@ def forecast(
 
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
-    """  # noqa: D301
+
+    Args:
+        model: A file by `romkit fit`, or the folder of an ensemble or of `romkit learn`.
+        start: The dataset that has the first state, or a pattern; - reads a table from
+            stdin.
+        duration: Length of the forecast.
+        trajectory: Which trajectory of the dataset.
+        at: Which of its samples is the first state; -1 is the last.
+        dt: Output interval; that of the dataset by default.
+        dynamics: A law, a file by `romkit law`.
+        control: File with a column of times and one for each input, or control (time,
+            input).
+        level: Probability that the interval of an ensemble claims; 0.9 by default.
+        out: Folder for the results; runs/forecast-MODEL by default.
+    """
     file = results.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     inputs.check_device(device)
     # before the data, which may be the training set of a system
@@ -84,7 +73,8 @@ def forecast(
     data = _with_first_state(start, forecaster.projection)
     data = _in_units(data, forecaster.projection)
     if dt is None:
-        dt = interval_of(data, forecaster.interval)
+        runs = None if forecaster.learned is None else forecaster.learned.train
+        dt = _interval(data, runs)
     settings: dict[str, Any] = {"duration": duration, "dt": dt}
     settings |= _first_state(data, forecaster.law, trajectory, at)
     # what is typed replaces what the data have
@@ -96,11 +86,13 @@ def forecast(
         numbers = ", ".join(f"{name} = {value:g}" for name, value in of_data.items())
         # no numbers where all parameters are typed
         print(f"from trajectory {trajectory} of the file{': ' if numbers else ''}{numbers}")
-    if forecaster.needs_inputs or control is not None:
+    law = forecaster.law
+    # a learned model knows inputs that follow the time
+    if (law.control_names and forecaster.began is None) or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:
-            source = driven.read(control, forecaster.law.control_names, frame.units.time)
-        settings["control"] = driven.inputs_of(source, forecaster.law, trajectory, duration)
+            source = _read_inputs(control, law.control_names, frame.units.time)
+        settings["control"] = _inputs_of(source, law, trajectory, duration)
     if forecaster.began is not None:
         settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
@@ -223,112 +215,161 @@ def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
     return data.isel(wanted)
 
 
-# -- what forecasts: a projection with a law, an ensemble, or a learned model -----------------------
+# -- what forecasts ----------------------------------------------------------------------------------
 
 
 class Forecaster(NamedTuple):
-    """A model of a file or folder.
+    """A projection with a law, an ensemble, or a learned model.
 
     Attributes:
         projection, law: of the model.
         forecast: from a state, with the options of the command line.
-        needs_inputs: whether inputs have to be given.
-        began: times of the runs, where forecasts depend on the time since the first of them.
-        interval: of the runs, None where it is not known.
+        learned: the learned model, None of others.
         is_drawn: whether forecasts get a picture.
     """
 
     projection: "romkit.projections.Projection"
     law: "LearnedField"
     forecast: "Callable[..., xr.Dataset]"
-    needs_inputs: bool
-    began: "xr.DataArray | None" = None
-    interval: float | None = None
+    learned: "romkit.Learned | None" = None
     is_drawn: bool = True
 
-
-LEVEL = 0.9
-"""Probability that intervals claim by default."""
+    @property
+    def began(self) -> "xr.DataArray | None":
+        """Times of the runs, where forecasts depend on the time since the first of them."""
+        learned = self.learned
+        if learned is None or (learned.interpolated is None and learned.period is None):
+            return None
+        return learned.train["time"]
 
 
 def forecaster_of(
     model: str, dynamics: str | None, level: float | None, device: str | None
 ) -> Forecaster:
     """Forecaster of a file with a law, or of a folder."""
-    if os.path.isdir(model):
-        return _of_folder(Path(model), level, device)
-    _check_no_level(level)
-    if dynamics is None:
+    from romkit.core.files import LEARNED  # with torch, which help is spared
+
+    settings: dict[str, Any] = {"device": device}
+    has_bars = os.path.isdir(model)
+    if has_bars and (Path(model) / LEARNED).is_file():
+        learned = romkit.Learned.load(model)
+        forecaster = Forecaster(learned.projection, learned.law, learned.forecast, learned)
+        if learned.interpolated is not None:
+            # runs are interpolated on the CPU
+            settings = {}
+        else:
+            has_bars = learned.intervals is not None
+    elif has_bars:
+        ensemble = romkit.Ensemble.load(model)
+        forecaster = Forecaster(ensemble.projection, ensemble.law, ensemble.forecast)
+    elif dynamics is None:
         raise InputError(
             "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
         )
-    projection = inputs.load("projection", model)
-    law = inputs.load("law", dynamics)
-    forecast = partial(romkit.forecast, projection, dynamics=law, device=device)
-    return Forecaster(projection, law, forecast, bool(law.control_names), is_drawn=False)
-
-
-def _check_no_level(level: float | None) -> None:
-    """Raise where a level is asked for, and there is no interval."""
-    if level is None:
-        return
-    raise InputError(
-        "--level",
-        expected="a model with bars",
-        got="one without",
-        fix="leave it out, or give the folder of an ensemble",
-    )
-
-
-def _of_folder(folder: Path, level: float | None, device: str | None) -> Forecaster:
-    """Forecaster in a folder: that of a learned model, or of an ensemble."""
-    from romkit.core.files import LEARNED  # with torch, which help is spared
-
-    if (folder / LEARNED).is_file():
-        return _of_learned(romkit.Learned.load(folder), level, device)
-    ensemble = romkit.Ensemble.load(folder)
-    if level is None:
-        level = LEVEL
-    forecast = partial(ensemble.forecast, level=level, device=device)
-    law = ensemble.law
-    return Forecaster(ensemble.projection, law, forecast, bool(law.control_names))
-
-
-def _of_learned(learned: "romkit.Learned", level: float | None, device: str | None) -> Forecaster:
-    """Forecaster of a learned model, which knows its rhythm."""
-    is_interpolated = learned.interpolated is not None
-    knows_inputs = is_interpolated or learned.period is not None
-    settings: dict[str, Any] = {}
-    if not is_interpolated:
-        settings["device"] = device
-    if not is_interpolated and learned.intervals is None:
-        _check_no_level(level)
-    elif level is not None:
+    else:
+        projection, law = inputs.load("projection", model), inputs.load("law", dynamics)
+        forecast = partial(romkit.forecast, projection, dynamics=law)
+        forecaster = Forecaster(projection, law, forecast, is_drawn=False)
+    if level is not None:
+        if not has_bars:
+            raise InputError(
+                "--level",
+                expected="a model with bars",
+                got="one without",
+                fix="leave it out, or give the folder of an ensemble",
+            )
         settings["level"] = level
-    needs_inputs = bool(learned.law.control_names) and not knows_inputs
-    times = learned.train["time"]
-    forecast = partial(learned.forecast, **settings)
-    return Forecaster(
-        learned.projection,
-        learned.law,
-        forecast,
-        needs_inputs,
-        began=times if knows_inputs else None,
-        interval=interval_of(learned.train),
+    return forecaster._replace(forecast=partial(forecaster.forecast, **settings))
+
+
+def _interval(*sources: "xr.Dataset | None") -> float:
+    """Return mean interval between the times of the first of some datasets that has several."""
+    for data in sources:
+        if data is not None and data.sizes["time"] > 1:
+            return float(data["time"].diff("time").mean())
+    raise InputError(
+        "--dt",
+        expected="an interval for data of a single time",
+        got="none",
+        fix="add --dt 0.1, say",
     )
 
 
-def interval_of(data: "xr.Dataset", of_runs: float | None = None) -> float:
-    """Return mean interval between the times of a dataset; of one with a single time, that of the
-    runs of a model, where it is known.
+# -- inputs: those of the data, or those of a file of any kind ----------------------------------------
+
+FIX = "give a file with them by --control"
+
+
+def _read_inputs(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
+    """Return inputs of these names in a file, at times in a unit: `control` (time, input), or a
+    column for each of them.
+
+    Raises:
+        InputError: columns that are not along the time alone.
     """
-    if data.sizes["time"] < 2 and of_runs is not None:
-        return of_runs
-    if data.sizes["time"] < 2:
+    from romkit.data.conversions import times_in_unit
+    from romkit.data.spelling import full_name
+
+    source = romkit.data.open_dataset(file) if file.endswith(".nc") else romkit.open(file)
+    known = [str(name) for name in source.data_vars]
+    columns = [full_name(name, known) for name in names]
+    if "control" not in known and names and set(columns) <= set(known):
+        source = _joined(source[columns], names)
+    return times_in_unit("--control", source, unit)
+
+
+def _joined(columns: "xr.Dataset", names: Sequence[str]) -> "xr.Dataset":
+    """Return columns as one variable `control` (time, input), with inputs of these names."""
+    import xarray as xr
+
+    from romkit.data.controls import INPUT_UNITS
+    from romkit.data.names import unit_of
+
+    along = {column.dims for column in columns.data_vars.values()}
+    if len(along) > 1 or len(columns.dims) != 1:
+        got = f"dims {', '.join(map(str, columns.dims))}"
+        raise InputError("--control", expected="inputs along the time alone", got=got, fix=FIX)
+    (time,) = columns.dims
+    units = [unit_of(column) for column in columns.data_vars.values()]
+    values = columns.to_array("input").transpose(time, "input")
+    labels = {"input": list(names), INPUT_UNITS: ("input", units)}
+    control = xr.DataArray(values.variable, {time: columns[time], **labels}, name="control")
+    return control.rename({time: "time"}).to_dataset()
+
+
+def _inputs_of(
+    source: "xr.Dataset", law: "LearnedField", trajectory: int, duration: float
+) -> "Callable[[float], np.ndarray]":
+    """Return inputs of a law as a function of the time since the first sample of a dataset."""
+    import torch
+
+    from romkit.data.controls import control_of, inputs_in_units
+
+    names = law.control_names
+    dims = source["control"].dims if "control" in source else ()
+    if {*dims} - {"trajectory"} != {"time", "input"}:
         raise InputError(
-            "--dt",
-            expected="an interval for data of a single time",
-            got="none",
-            fix="add --dt 0.1, say",
+            "--control",
+            expected=f"control (time, input) of {', '.join(names)}",
+            got=f"dims {dims}" if dims else "data without it",
+            fix=FIX,
         )
-    return float(data["time"].diff("time").mean())
+    control = inputs_in_units("--control", source["control"], names, law.control_unit)
+    source = control.to_dataset(name="control")
+    if "trajectory" in dims:
+        checks.index("--trajectory", trajectory, source.sizes["trajectory"])
+        source = source.isel(trajectory=trajectory)
+    times = romkit.data.times_of(source)
+    since = times - times[0]
+    # times in files are rounded
+    if since[-1] < duration * (1 - 1e-9):
+        raise InputError(
+            "--control",
+            expected=f"inputs up to {duration:g} after the first state",
+            got=f"up to {since[-1]:g}",
+            fix=FIX,
+        )
+    moved = source.assign_coords(time=since).expand_dims("trajectory")
+    course = control_of(moved, law.held)
+    assert course is not None  # there is an input
+    return lambda t: course(torch.tensor(t, dtype=torch.float64)).numpy()

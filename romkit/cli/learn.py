@@ -10,35 +10,15 @@ from romkit.cli import inputs, options, output, results
 
 
 def learn(
-    sources: Annotated[
-        list[str], Argument(metavar="FILE", help="Files of runs, one in each or all in one.")
-    ],
-    context: Annotated[
-        str | None, Option(help="Names of the parameters in which runs differ, with commas.")
-    ] = None,
-    latent_dim: Annotated[
-        int | None,
-        Option(min=1, max=10_000, help="Number of latent coordinates; by default chosen."),
-    ] = None,
-    kinds: Annotated[
-        str | None,
-        Option(
-            help="Names of laws to choose from, with commas; `romkit info` lists them. "
-            "`interpolation` alone interpolates the runs."
-        ),
-    ] = None,
-    period: Annotated[
-        float | None,
-        Option(help="Of what drives all runs from outside; in seconds where times are dates."),
-    ] = None,
-    seconds: Annotated[float, Option(help="Of the processor, for the choice of a law.")] = 60.0,
-    seed: Annotated[int, Option(min=0, help="Of all random numbers.")] = 0,
-    held_out: Annotated[
-        float | None, Option(help="Share of the contexts that nothing is fitted to or chosen by.")
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="Folder of the model and its report; runs/learned by default.")
-    ] = None,
+    sources: Annotated[list[str], Argument(metavar="FILE")],
+    context: str | None = None,
+    latent_dim: Annotated[int | None, Option(min=1, max=10000)] = None,
+    kinds: str | None = None,
+    period: float | None = None,
+    seconds: float = 60.0,
+    seed: Annotated[int, Option(min=0)] = 0,
+    held_out: float | None = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Learn a reduced model from runs at several parameters, and report how good it is.
@@ -53,7 +33,19 @@ def learn(
       romkit learn mine.csv --context speed --held-out 0.25 --out mine
       romkit learn "runs/beta_{beta}.nc"     beta is in the names of the files
       romkit report runs/learned/REPORT.md
-    """  # noqa: D301, typer keeps the lines after \b as they are
+
+    Args:
+        sources: Files of runs, one in each or all in one.
+        context: Names of the parameters in which runs differ, with commas.
+        latent_dim: Number of latent coordinates; by default chosen.
+        kinds: Names of laws to choose from, with commas; `romkit info` lists them.
+            `interpolation` alone interpolates the runs.
+        period: Of what drives all runs from outside; in seconds where times are dates.
+        seconds: Of the processor, for the choice of a law.
+        seed: Of all random numbers.
+        held_out: Share of the contexts that nothing is fitted to or chosen by.
+        out: Folder of the model and its report; runs/learned by default.
+    """
     folder = results.target(out, "learned", "REPORT.md", force).parent
     settings: dict[str, Any] = {"latent_dim": latent_dim, "period": period}
     if kinds is not None:

@@ -91,17 +91,11 @@ app = typer.Typer(name="romkit", cls=OneLineErrors, context_settings=HELP, **PLA
 
 
 @app.callback(invoke_without_command=True)
+@output.documented
 def start(
     context: typer.Context,
-    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
-    files: Annotated[
-        list[str] | None,
-        Option(
-            "--import",
-            metavar="FILE.py",
-            help="Import a file with methods or dynamics of your own.",
-        ),
-    ] = None,
+    version: Annotated[bool, Option("--version")] = False,
+    files: Annotated[list[str] | None, Option("--import", metavar="FILE.py")] = None,
 ) -> None:
     """Reduced-order modeling with context-dependent nonlinear projections.
 
@@ -124,7 +118,11 @@ def start(
 
     Commands take --json, which prints results as one JSON object, and --quiet. Bad input ends with
     one line on stderr and exit code 2.
-    """  # noqa: D301, typer keeps the lines after \b as they are
+
+    Args:
+        version: Print the version and exit.
+        files: Import a file with methods or dynamics of your own.
+    """
     for file in files or ():
         inputs.imported(file)
     if version:
@@ -135,10 +133,8 @@ def start(
 
 def explore(
     model: options.Model = "ncae-lorenz96",
-    port: Annotated[
-        int, Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")
-    ] = 0,
-    show: Annotated[bool, Option(help="Open a browser.")] = True,
+    port: Annotated[int, Option(min=0, max=65535)] = 0,
+    show: bool = True,
 ) -> None:
     """Explore a reduced model in the browser: full and reduced model side by side, as the context
     moves.
@@ -150,7 +146,11 @@ def explore(
     Examples:
       romkit explore
       romkit explore ncae-pendulum --port 5006 --no-show
-    """  # noqa: D301
+
+    Args:
+        port: Port on this machine; 0 for one that is free.
+        show: Open a browser.
+    """
     checks.extra("explore", "panel", "explore")
     from romkit.explorer import explore
 
@@ -197,7 +197,7 @@ TAKE_CONTEXT = (runs.rollout, forecast.forecast, data.dataset, runs.branches)
 for command in COMMANDS:
     kind = options.ContextCommand if command in TAKE_CONTEXT else None
     app.command(cls=kind)(output.with_output(command))
-app.command()(explore)
+app.command()(output.documented(explore))
 ANY_OPTION = {
     "ignore_unknown_options": True,
     "allow_extra_args": True,

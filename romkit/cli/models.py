@@ -17,32 +17,16 @@ LARGE = 500
 
 
 def fit(
-    method: Annotated[
-        str, Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.")
-    ],
+    method: Annotated[str, Argument(metavar="METHOD")],
     data: options.Data,
-    seed: Annotated[
-        int, Option(help="Seed of the initial parameters and the order of the data.")
-    ] = 0,
-    preset: Annotated[
-        str, Option(help="Settings to start from; `romkit info` lists them.")
-    ] = "quick",
-    basis: Annotated[
-        int | None,
-        Option(min=1, max=1_000_000, help="Modes of a basis in front, of states that are large."),
-    ] = None,
-    start: Annotated[
-        str | None,
-        Option(metavar="MODEL", help="A model of the same method and sizes, to train further."),
-    ] = None,
+    seed: int = 0,
+    preset: str = "quick",
+    basis: Annotated[int | None, Option(min=1, max=1000000)] = None,
+    start: Annotated[str | None, Option(metavar="MODEL")] = None,
     set_: options.Settings = None,
     device: options.Device = None,
-    checkpoint: Annotated[
-        Path | None, Option(help="Folder of the progress; the same command resumes.")
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="File, or folder for it; runs/METHOD-DATA by default.")
-    ] = None,
+    checkpoint: Path | None = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Train a projection: an encoder and a decoder.
@@ -62,7 +46,16 @@ def fit(
 
     Writes a file that `romkit rollout --model` and romkit.load read, and the curve of the training
     beside it.
-    """  # noqa: D301
+
+    Args:
+        method: Name of a method; `romkit info` lists them.
+        seed: Seed of the initial parameters and the order of the data.
+        preset: Settings to start from; `romkit info` lists them.
+        basis: Modes of a basis in front, of states that are large.
+        start: A model of the same method and sizes, to train further.
+        checkpoint: Folder of the progress; the same command resumes.
+        out: File, or folder for it; runs/METHOD-DATA by default.
+    """
     from romkit.verbs.fit import check_settings
 
     named = {
@@ -110,23 +103,15 @@ def _suggest_basis(components: int, *, modes: int = 64) -> None:
 
 
 def law(
-    kind: Annotated[
-        str, Argument(metavar="KIND", help="auto, or the name of a law; `romkit info` lists them.")
-    ],
+    kind: Annotated[str, Argument(metavar="KIND")],
     model: options.Model,
     data: options.Data,
-    seed: Annotated[int, Option(help="Seed of whatever is random in the fit.")] = 0,
-    seconds: Annotated[float, Option(help="About how long auto may take.")] = 120.0,
+    seed: int = 0,
+    seconds: float = 120.0,
     set_: options.Settings = None,
-    select: Annotated[
-        list[str] | None, Option(help="Choose by held-out rollouts.", metavar="NAME=V,V,...")
-    ] = None,
-    members: Annotated[
-        int | None, Option(max=10_000, help="Bootstraps of an ensemble; --out is its folder.")
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")
-    ] = None,
+    select: Annotated[list[str] | None, Option(metavar="NAME=V,V,...")] = None,
+    members: Annotated[int | None, Option(max=10000)] = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Fit latent dynamics to data: an equation that prints (polynomial, sindy, ...), closed orbits
@@ -147,7 +132,15 @@ def law(
       romkit law weak-sindy my.safetensors my.nc --members 20
 
     Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
-    """  # noqa: D301
+
+    Args:
+        kind: auto, or the name of a law; `romkit info` lists them.
+        seed: Seed of whatever is random in the fit.
+        seconds: About how long auto may take.
+        select: Choose by held-out rollouts.
+        members: Bootstraps of an ensemble; --out is its folder.
+        out: File, or folder for law.safetensors; runs/KIND-DATA by default.
+    """
     set_values = options.settings(set_)
     choices = options.settings(select, "--select")
     is_auto = kind == "auto"

@@ -9,12 +9,12 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 from typer.models import ArgumentInfo, ParameterInfo
 
 from romkit.cli import facts
@@ -108,6 +108,7 @@ def _running() -> Output:
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the options `--quiet` and `--json`."""
+    command = documented(command)
 
     @functools.wraps(command)
     def run(*, quiet: bool, as_json: bool, **arguments: object) -> None:
@@ -129,21 +130,49 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
             if as_json and not quiet and output.values:
                 print(facts.as_json(output.values | {"wrote": output.written}))
 
-    _declare(run, command)
+    parameters = list(inspect.signature(command).parameters.values())
+    for name, annotation in (("quiet", Quiet), ("as_json", Json)):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, kind, default=False, annotation=annotation))
+    _declare(run, parameters)
     return run
 
 
-def _declare(run: Callable[..., None], command: Callable[..., None]) -> None:
-    """Give the function the parameters of the command and the two options, as typer reads them."""
-    signature = inspect.signature(command)
-    options = [
-        inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet),
-        inspect.Parameter(
-            "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
-        ),
-    ]
-    parameters = [*signature.parameters.values(), *options]
-    run.__dict__["__signature__"] = signature.replace(parameters=parameters)
+def documented(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command, of which each option has the help that stands under Args in its
+    docstring.
+    """
+    text, _, listing = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
+    helps = dict(re.findall(r"^    (\w+): (.*(?:\n     .*)*)", listing, re.MULTILINE))
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in helps:
+            kind, declared = _declared(parameter)
+            declared.help = " ".join(helps[name].split())
+            parameter = parameter.replace(annotation=Annotated[kind, declared])
+        parameters.append(parameter)
+
+    @functools.wraps(command)
+    def run(**arguments: object) -> None:
+        command(**arguments)
+
+    run.__doc__ = text
+    _declare(run, parameters)
+    return run
+
+
+def _declared(parameter: inspect.Parameter) -> tuple[Any, ParameterInfo]:
+    """Return type of a parameter, and what typer knows of it: an option where it has a default."""
+    annotation = parameter.annotation
+    if hasattr(annotation, "__metadata__"):
+        return annotation.__origin__, annotation.__metadata__[0]
+    is_argument = parameter.default is parameter.empty
+    return annotation, Argument() if is_argument else Option()
+
+
+def _declare(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Give the function these parameters, as typer reads them."""
+    run.__dict__["__signature__"] = inspect.Signature(list(parameters))
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 

@@ -18,17 +18,10 @@ MOVIES = (".gif", ".mp4")
 
 
 def plot(
-    sources: Annotated[
-        list[str],
-        Argument(metavar="FILE", help="Data, forecasts or rollouts; a picture for each."),
-    ],
-    variable: Annotated[str | None, Option(help="The variable of a field to show.")] = None,
-    truth: Annotated[
-        str | None, Option(metavar="FILE", help="Data to draw beside a forecast.")
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="Picture to write, of one file; NAME.png by default.")
-    ] = None,
+    sources: Annotated[list[str], Argument(metavar="FILE")],
+    variable: str | None = None,
+    truth: Annotated[str | None, Option(metavar="FILE")] = None,
+    out: Path | None = None,
 ) -> None:
     """Draw what a file holds.
 
@@ -42,7 +35,13 @@ def plot(
       romkit plot runs/rollout-lorenz96/rollout.nc
       romkit plot runs/forecast/forecast.nc --truth held-out.nc --out forecast.pdf
       romkit plot flow.nc --variable u --out flow.gif
-    """  # noqa: D301, typer keeps the lines after \b as they are
+
+    Args:
+        sources: Data, forecasts or rollouts; a picture for each.
+        variable: The variable of a field to show.
+        truth: Data to draw beside a forecast.
+        out: Picture to write, of one file; NAME.png by default.
+    """
     for source, target in results.targets_of(sources, out, "{}.png").items():
         _draw(source, target, variable, truth)
 

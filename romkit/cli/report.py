@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 import romkit
 from romkit.cli import facts, output, results
@@ -43,16 +43,8 @@ pre { overflow-x: auto; }
 
 
 def report(
-    sources: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE",
-            help="Files by romkit, a REPORT.md, or a pretrained model; a page for each.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, Option(help="Page to write, of one file; report-NAME.html by default.")
-    ] = None,
+    sources: Annotated[list[str], Argument(metavar="FILE")],
+    out: Path | None = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
 
@@ -64,7 +56,11 @@ def report(
       romkit report runs/rollout-lorenz96/rollout.nc
       romkit report ncae-lorenz96 --out model.html
       romkit report studies/paper/results/REPORT.md
-    """  # noqa: D301, typer keeps the lines after \b as they are
+
+    Args:
+        sources: Files by romkit, a REPORT.md, or a pretrained model; a page for each.
+        out: Page to write, of one file; report-NAME.html by default.
+    """
     for source, target in results.targets_of(sources, out, "report-{}.html").items():
         _write_page(source, target)
 

@@ -20,21 +20,13 @@ if TYPE_CHECKING:
 
 def rollout(
     ctx: Context,
-    source: Annotated[list[str], Argument(metavar="SYSTEM", help="A system, or files of runs.")],
-    model: Annotated[
-        str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")
-    ] = None,
-    duration: Annotated[
-        float | None, Option(help="Length of the run, in the system's time units.")
-    ] = None,
-    dt: Annotated[float | None, Option(help="Output interval.")] = None,
-    dynamics: Annotated[
-        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
-    ] = None,
+    source: Annotated[list[str], Argument(metavar="SYSTEM")],
+    model: Annotated[str | None, Option(metavar="MODEL")] = None,
+    duration: float | None = None,
+    dt: float | None = None,
+    dynamics: str | None = None,
     device: options.Device = None,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/rollout-SYSTEM by default.")
-    ] = None,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Compare a full model with its reduced model.
@@ -57,7 +49,15 @@ def rollout(
     Prints the normalised error over time (NRMSE) beside that of the projection alone: the full
     model, encoded and decoded. Of a dataset, all trajectories are followed at their contexts.
     Writes rollout.nc (all trajectories) and rollout.png.
-    """  # noqa: D301
+
+    Args:
+        source: A system, or files of runs.
+        model: A file by `romkit fit`, or a pretrained model.
+        duration: Length of the run, in the system's time units.
+        dt: Output interval.
+        dynamics: Name of dynamics, or a file by `romkit law`.
+        out: Folder for the results; runs/rollout-SYSTEM by default.
+    """
     systems = romkit.systems.SYSTEMS
     if len(source) == 1 and not inputs.is_path(source[0]):
         checks.one_of("source", source[0], systems)
@@ -95,32 +95,15 @@ def _shipped(system: str) -> str:
 
 def branches(
     ctx: Context,
-    source: Annotated[
-        str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")
-    ],
-    model: Annotated[
-        str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")
-    ] = None,
-    period: Annotated[
-        float | None, Option(help="Follow a periodic orbit of about this period.")
-    ] = None,
-    start: Annotated[
-        list[str] | None,
-        Option("--from", metavar="DATA", help="Runs that end near it, or branches.nc."),
-    ] = None,
-    leave: Annotated[
-        int | None, Option(min=0, help="Follow what leaves this special point of --from.")
-    ] = None,
-    points: Annotated[int, Option(min=2, help="Points on the branch, at most.")] = 200,
-    dynamics: Annotated[
-        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
-    ] = None,
-    verify: Annotated[
-        bool, Option("--verify", help="Solve the full model from some of the points.")
-    ] = False,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/branches-SYSTEM by default.")
-    ] = None,
+    source: Annotated[str, Argument(metavar="SYSTEM")],
+    model: Annotated[str | None, Option(metavar="MODEL")] = None,
+    period: float | None = None,
+    start: Annotated[list[str] | None, Option("--from", metavar="DATA")] = None,
+    leave: Annotated[int | None, Option(min=0)] = None,
+    points: Annotated[int, Option(min=2)] = 200,
+    dynamics: str | None = None,
+    verify: Annotated[bool, Option("--verify")] = False,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Follow an equilibrium or a periodic orbit along a context parameter, and say where it
@@ -137,7 +120,18 @@ def branches(
       romkit branches lorenz96 --F 3.155,3.133 --period 3.09 --model ncae-lorenz96 --verify
 
     Writes branches.nc and branches.png, and with --verify what the full model has, verified.nc.
-    """  # noqa: D301
+
+    Args:
+        source: Name of a system; `romkit info` lists them.
+        model: A file by `romkit fit`, or a pretrained model.
+        period: Follow a periodic orbit of about this period.
+        start: Runs that end near it, or branches.nc.
+        leave: Follow what leaves this special point of --from.
+        points: Points on the branch, at most.
+        dynamics: Name of dynamics, or a file by `romkit law`.
+        verify: Solve the full model from some of the points.
+        out: Folder for the results; runs/branches-SYSTEM by default.
+    """
     system = inputs.system_named(source)
     context = options.complete_context(ctx, system)
     settings = {
@@ -207,27 +201,13 @@ def _nearest(data: "xr.Dataset", context: dict[str, float]) -> int:
 
 def infer(
     model: options.Model,
-    observations: Annotated[
-        list[str],
-        Argument(metavar="OBSERVATIONS", help="netCDF files with `state`; NaN is missing."),
-    ],
-    training: Annotated[
-        list[str],
-        Option(metavar="DATA", help="Data with known contexts, a pattern, or a system."),
-    ],
-    noise: Annotated[
-        float | None, Option(help="Standard deviation of the noise; estimated by default.")
-    ] = None,
-    dynamics: Annotated[
-        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
-    ] = None,
-    sensors: Annotated[
-        str | None, Option(help="Names of the observed components, with commas.")
-    ] = None,
-    level: Annotated[float, Option(help="Probability that the intervals claim.")] = 0.9,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/infer-OBSERVATIONS by default.")
-    ] = None,
+    observations: Annotated[list[str], Argument(metavar="OBSERVATIONS")],
+    training: Annotated[list[str], Option(metavar="DATA")],
+    noise: float | None = None,
+    dynamics: str | None = None,
+    sensors: str | None = None,
+    level: float = 0.9,
+    out: Path | None = None,
     force: options.Force = False,
 ) -> None:
     """Estimate which context observations come from, with an interval that knows the reduced
@@ -243,7 +223,16 @@ def infer(
 
     Prints a line for each trajectory, and says where no context explains the observations. Writes
     infer.nc.
-    """  # noqa: D301
+
+    Args:
+        observations: netCDF files with `state`; NaN is missing.
+        training: Data with known contexts, a pattern, or a system.
+        noise: Standard deviation of the noise; estimated by default.
+        dynamics: Name of dynamics, or a file by `romkit law`.
+        sensors: Names of the observed components, with commas.
+        level: Probability that the intervals claim.
+        out: Folder for the results; runs/infer-OBSERVATIONS by default.
+    """
     from romkit.data.spelling import known_name  # with torch, which help is spared
 
     file = results.target(out, f"infer-{inputs.short_name(observations)}", "infer.nc", force)
@@ -269,19 +258,13 @@ def infer(
 
 def compare(
     data: options.Data,
-    methods: Annotated[str, Option(help="Names of methods, with commas.")] = "pod,ncae",
-    laws: Annotated[
-        str, Option(help="Names of laws, with commas.")
-    ] = "dmd,operator-inference,sindy",
-    test: Annotated[float, Option(help="Share of the contexts that is held out.")] = 0.25,
-    seed: Annotated[int, Option(help="Seed of the split and of the fits.")] = 0,
-    workers: Annotated[
-        int | None, Option(help="Processes; one after the other here by default.")
-    ] = None,
+    methods: str = "pod,ncae",
+    laws: str = "dmd,operator-inference,sindy",
+    test: float = 0.25,
+    seed: int = 0,
+    workers: int | None = None,
     set_: options.Settings = None,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/compare-DATA by default.")
-    ] = None,
+    out: Path | None = None,
 ) -> None:
     """Fit projections with laws, and score them on trajectories that were held out.
 
@@ -294,7 +277,15 @@ def compare(
     command goes on after an interruption. Writes a file for each combination and comparison.nc. A
     combination that fails leaves its traceback in a .log file, the others go on, and the exit code
     is 1.
-    """  # noqa: D301
+
+    Args:
+        methods: Names of methods, with commas.
+        laws: Names of laws, with commas.
+        test: Share of the contexts that is held out.
+        seed: Seed of the split and of the fits.
+        workers: Processes; one after the other here by default.
+        out: Folder for the results; runs/compare-DATA by default.
+    """
     from romkit.verbs.compare import check_names
 
     folder = out or Path("runs") / f"compare-{inputs.short_name(data)}"

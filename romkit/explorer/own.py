@@ -1,25 +1,22 @@
 """Tab of the explorer for data of one's own: `romkit.learn`, with its errors and a picture."""
 
 import io
+import itertools
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import panel as pn
 import xarray as xr
 from bokeh.models import NumericInput, TextInput
 
+from romkit.core.display import as_plain_markdown
 from romkit.core.errors import RomkitError
 from romkit.data import fields, save_dataset
-from romkit.data.storage import dataset_of_bytes
-from romkit.explorer.text import of_error, text
 from romkit.learning import Learned, learn
 from romkit.learning.steady import of_motion
 from romkit.learning.words import HEADLINE
-from romkit.readers import text as tables
 from romkit.readers.arrays import from_arrays
-from romkit.readers.describe import describe
 from romkit.readers.several import read_runs
 
 WIDTH = 260
@@ -27,6 +24,18 @@ WIDTH = 260
 
 SECONDS = 8
 """Seconds of the processor for the choice of a law: somebody waits for the page."""
+
+
+def text(content: str, **look: object) -> pn.pane.Markdown:
+    """Pane of Markdown in which HTML is text: names in files of others must not become elements."""
+    return pn.pane.Markdown(
+        content, renderer="markdown-it", renderer_options={"html": False}, **look
+    )
+
+
+def of_error(error: Exception) -> str:
+    """Return an error in bold, without the links and pictures that a name in it may spell."""
+    return f"**{as_plain_markdown(str(error))}**"
 
 
 class OwnData:
@@ -66,14 +75,15 @@ class OwnData:
         if not contents:
             self.said.object = "Choose a file first."
             return
+        names = self.file.filename or []
         if isinstance(contents, bytes):
             contents = [contents]
-        names = self.file.filename or []
         if isinstance(names, str):
             names = [names]
+        typed = [name.strip() for name in self.context.value.split(",") if name.strip()]
         with self.button.param.update(loading=True):
             try:
-                self._show(_learned(contents, names, self._names(), self.seconds.value))
+                self._show(_learned(contents, names, typed or None, self.seconds.value))
             except (RomkitError, ValueError, OSError) as error:
                 self.said.object = of_error(error)
 
@@ -81,11 +91,6 @@ class OwnData:
         """Learn from the example."""
         with self.example.param.update(loading=True):
             self._show(of_motion(learn(example(), seconds=self.seconds.value)))
-
-    def _names(self) -> list[str] | None:
-        """Return names of the parameters, None where none was typed."""
-        names = [name.strip() for name in self.context.value.split(",") if name.strip()]
-        return names or None
 
     def _show(self, learned: Learned) -> None:
         lines = [learned.advice, "", f"| {HEADLINE} | |", "| --- | --- |"]
@@ -98,34 +103,19 @@ class OwnData:
 def _learned(
     contents: list[bytes], names: list[str], context: list[str] | None, seconds: float
 ) -> Learned:
-    """Return the model of runs in one file, or of one run in each of several."""
-    if names and names[0].lower().endswith(".csv"):
-        data = describe(_table(contents[0]), context=context)
-    elif len(contents) == 1:
-        data = dataset_of_bytes(contents[0], "data")
-    else:
-        data = _joined(contents)
-    return of_motion(learn(data, context, seconds=seconds))
-
-
-def _table(content: bytes) -> pd.DataFrame:
-    with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
-        path = Path(folder) / "table.csv"
-        path.write_bytes(content)
-        return tables.read(path)
-
-
-def _joined(contents: list[bytes]) -> xr.Dataset:
-    """Return runs in several files of netCDF."""
+    """Return the model of runs in files, netCDF or tables."""
     with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
         paths = []
-        for number, content in enumerate(contents):
+        for number, (content, name) in enumerate(itertools.zip_longest(contents, names)):
             # names that a page gives stay out of the file system
-            path = Path(folder) / f"run{number:04d}.nc"
+            ending = "csv" if str(name).lower().endswith(".csv") else "nc"
+            path = Path(folder) / f"run{number:04d}.{ending}"
             path.write_bytes(content)
             paths.append(path)
         data, _ = read_runs(paths)
-        return data.compute()
+        if isinstance(data, xr.Dataset):
+            data = data.compute()
+    return of_motion(learn(data, context, seconds=seconds))
 
 
 def example() -> xr.Dataset:

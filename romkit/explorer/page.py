@@ -30,8 +30,7 @@ from romkit.core.boundary import validated
 from romkit.core.errors import InputError, RomkitError
 from romkit.core.types import Array
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
-from romkit.explorer.own import OwnData
-from romkit.explorer.text import of_error, text
+from romkit.explorer.own import OwnData, of_error, text
 from romkit.plotting.style import BLUE, NEUTRAL, ORANGE
 from romkit.projections import Projection
 from romkit.systems import System

@@ -286,7 +286,7 @@ def test_parameters_in_the_names_of_files_are_the_context(runs, ending):
 
 
 def test_refusals_are_in_words_of_the_command():
-    names = output.typed_names(forecast.forecast)
+    names = output.typed_names(output.documented(forecast.forecast))
     assert names["start"] == "--from"
     assert names["model"] == "MODEL"
     words = output.in_words_of_the_command
