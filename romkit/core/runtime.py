@@ -98,14 +98,32 @@ _budget: ContextVar["tuple[Bar, float] | None"] = ContextVar("budget", default=N
 @contextlib.contextmanager
 def budget(label: str, seconds: float) -> Iterator[None]:
     """Show within the block how much of a budget of processor seconds is used, and the time left;
-    `step` says at what.
+    `step` says at what, and `left` how much is left.
     """
-    with Bar(total=math.ceil(seconds), unit="s", **_bar(label)) as bar:
+    with Bar(total=math.ceil(seconds), unit="s", **_bar(label)) as bar, within(seconds):
         token = _budget.set((bar, time.process_time()))
         try:
             yield
         finally:
             _budget.reset(token)
+
+
+_end: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Give the block so many processor seconds, and no more than are `left`: it asks for these."""
+    token = _end.set(min(_end.get(), time.process_time() + seconds))
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def left() -> float:
+    """Return processor seconds that are left of those of a block; infinite outside of any."""
+    return _end.get() - time.process_time()
 
 
 def step(name: str) -> None:

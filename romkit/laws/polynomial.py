@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from romkit.core import tensors
+from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import FitWarning, InputError, warn
@@ -46,17 +46,11 @@ DEGREES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (3, 1), (2, 2), (3, 2), (5, 1
 HIGHEST = {1: 7, 2: 7, 3: 7, 4: 3, 5: 3, 6: 2, 7: 2, 8: 2}
 """Highest degree by the number of latents; 1 for more: the number of terms grows with its power."""
 
-COEFFICIENTS = 700
-"""Most coefficients of a law whose degrees are left open."""
-
 RIDGES = (1e-8, 1e-7, 1e-6)
 """Ridges that are tried, each as long as the one before does no harm."""
 
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
-
-FADED = 1e-5
-"""Weight of displaced samples in the longest of these windows."""
 
 FEW = 2
 """Most steps from a law of all samples to one of samples that were drawn from them."""
@@ -190,7 +184,7 @@ class PolynomialLaw(TrajectoryEstimator):
     def _affordable(self, samples: LatentSamples) -> bool:
         complete = samples.latents.isfinite().all(-1)
         numbers = int(complete.sum()) * samples.targets.shape[-1]
-        return self._coefficients(samples) <= min(COEFFICIENTS, numbers)
+        return self._coefficients(samples) <= numbers
 
     def _coefficients(self, samples: LatentSamples) -> int:
         """Return number of coefficients of the law."""
@@ -202,27 +196,19 @@ class PolynomialLaw(TrajectoryEstimator):
     def _shot(
         self,
         samples: LatentSamples,
-        coefficients_of: "Callable[[Fit, Tensor | None], Tensor]",
-        near: Tensor | None = None,
+        coefficients_of: "Callable[[Fit], Tensor]",
     ) -> Equation:
-        """Return law of windows that begin from zero, or from coefficients of a law with the same
-        terms.
-        """
+        """Return law of windows that begin from zero."""
         settings = self
         if self.degree is None or self.context_degree is None:
             settings = self.candidates(samples)[0]
         _check_numbers(samples, settings)
         samples = boxed(samples)
         basis = Features.of(samples, Polynomial(settings.degree), settings._context_terms)
-        number = _problems(samples)
-        starts: list[Tensor | None] = [None] * number
-        if near is not None:
-            starts = [*near.reshape(number, *near.shape[-2:])]
         several = []
-        for problem, start in enumerate(starts):
-            single = _single(samples, problem)
-            fit = Fit(single, _of(basis, problem), self.ridge)
-            several.append(coefficients_of(fit, start))
+        for problem in range(_problems(samples)):
+            fit = Fit(_single(samples, problem), _of(basis, problem), self.ridge)
+            several.append(coefficients_of(fit))
         coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
@@ -356,21 +342,19 @@ class Fit:
         free = self.problem.theta(support.double()) != 0
         self.structure = Structure(self.problem.motion, free)
 
-    def brief(self, near: Tensor | None = None) -> Tensor:
-        """Return coefficients after windows of some time scales, good enough to be compared; from
-        those of a law of another ridge the longest of these windows are enough.
+    def brief(self) -> Tensor:
+        """Return coefficients after windows of some time scales, good enough to be compared; after
+        shorter ones where no processor time is left.
         """
-        stages = self._stages(self.zero, SHORTEST)
-        if near is not None:
-            stages = self._stages(near, COMPARED / 2, FADED)
-        for stage in stages:
-            if stage.duration >= COMPARED / 2:
+        for stage in self._stages(self.zero, SHORTEST):
+            if stage.duration >= COMPARED / 2 or runtime.left() <= 0:
                 break
         return self.problem.coefficients(stage.theta)
 
     def whole(self, near: Tensor | None = None) -> Tensor:
         """Return coefficients after the windows with which whole trajectories are followed best;
         from those of a law that is good enough to be compared windows of some time scales can begin.
+        They grow as long as processor time is left.
         """
         # where samples are coarse, all windows are long, and only the path to them tells minima apart
         if near is None or is_coarse(self.problem.runs):
@@ -382,6 +366,8 @@ class Fit:
             if stages and self._strains(stages[-1], stage):
                 break
             stages.append(stage)
+            if runtime.left() <= 0:
+                break
         return self.problem.coefficients(self._best(stages))
 
     def _strains(
@@ -497,6 +483,8 @@ class Fit:
         return Stage(duration, len(runs.times) - 1, theta)
 
     def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
+        if runtime.left() <= 0:
+            return stage.theta
         closer = polished(self.structure, self.problem.runs, stage, trials)
         # without what holds coefficients where there are no data, a rollout may get lost there
         stays = self.problem.stays

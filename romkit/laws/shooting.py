@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core import runtime
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.laws.compiled import Truth
 from romkit.laws.courses import Runs, Windows, windows
@@ -845,7 +846,7 @@ def polished(structure: Structure, runs: Runs, stage: Stage, trials: int = POLIS
             if _alike(cost, of_finer):
                 break
             k += 1
-        if k == fitted:
+        if k == fitted or runtime.left() <= 0:
             return theta
         end = levenberg_marquardt(
             finer[k].expanded(theta),

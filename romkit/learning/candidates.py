@@ -285,13 +285,36 @@ def rungs(
     seconds: float,
     seed: int,
 ) -> "Iterator[list[ModelCandidate]]":
-    """List manifolds with laws by the number of latents; a small complete state first."""
+    """List manifolds with laws by the number of latents; a small complete state first.
+
+    Settings that forecast no better than rest where others are of use, such as those that depend on
+    no parameter, are not tried with more latents.
+    """
     n = spaces.data.sizes["component"]
+    useless: list[Estimator] = []
     for latents in _ladder(n, latent_dim):
         # equations of physical quantities have few terms
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
         of_laws = usual if kinds is None else kinds
-        yield _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
+        rung = _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
+        rung = [candidate for candidate in rung if candidate.estimator not in useless]
+        yield rung
+        useless += _useless(rung, Policy())
+
+
+def _useless(
+    rung: Sequence[ModelCandidate], policy: Policy, *, rest: float = 0.9
+) -> list[Estimator]:
+    """Return settings of candidates that were tried on the first fold, and whose forecasts are no
+    better than rest, which errs by about 1; none where those of all are of no use.
+
+    `rest`: error from which on they are not.
+    """
+    errors = [float(np.exp(policy.logarithms(candidate.errors(0)).mean())) for candidate in rung]
+    if min(errors, default=np.inf) > policy.useful:
+        return []
+    several = zip(rung, errors, strict=True)
+    return [candidate.estimator for candidate, error in several if error > rest]
 
 
 def _ladder(

@@ -49,6 +49,9 @@ from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
 from romkit.verbs.law import report_of
 
+SEARCHED = 2 / 3
+"""Share of the time in which candidates are tried: fits to whole runs take about a third of it."""
+
 INTERPOLATION = "interpolation"
 """Name of runs that are interpolated, among those of laws."""
 
@@ -105,7 +108,9 @@ def learn(
             held or linear between samples, and a "period" of what drives all runs.
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
-        seconds: of the processor, about how long the choice may take.
+        seconds: of the processor, about how long all of it may take, but for hidden parameters. Two
+            thirds are for the choice; fits to whole runs, of all runs and of the folds, share the rest,
+            and end early where it is used up. A first candidate is always fitted.
         device: "cpu" (default) or "cuda", where laws are fitted, as in `romkit.law`.
         seed: of all random numbers.
 
@@ -167,11 +172,11 @@ def learn(
     policy = Policy()
     if fields is not None:
         return learned_steady(spaces, test, seconds, policy)
-    with runtime.budget("candidates", seconds):
-        order = _tried(spaces, latent_dim, kinds, seconds, seed, policy)
-    chosen = _chosen(order, policy)
-    whole = fitted_model(chosen.model, ALL)
-    of_folds = left_out(chosen.model)
+    with runtime.budget("candidates and fits", seconds):
+        order = _tried(spaces, latent_dim, kinds, SEARCHED * seconds, seed, policy)
+        chosen = _chosen(order, policy)
+        whole = fitted_model(chosen.model, ALL)
+        of_folds = left_out(chosen.model)
     judged = of_folds
     if test is not None:
         judged = held_out_runs(whole, chosen.model.spaces, test)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.core import runtime
 from romkit.core.memory import give_back
 from romkit.core.runtime import track
 from romkit.core.tensors import on_device
@@ -65,7 +66,7 @@ def fitted_model(candidate: ModelCandidate, fold: int, *, shortening: float = 30
             law = refined(law, train, judge, rows)
         if fold == ALL and candidate.latents == 0:
             # equations of physical quantities are read
-            law = short(law, candidate, shortening)
+            law = short(law, candidate, min(shortening, max(runtime.left(), 0.0)))
         # steps so short that their error is none of the law's, as forecasts have it
         rows = torch.arange(len(judge.states))
         errors = judge.errors(law, rows, POLISHED).numpy(force=True)
