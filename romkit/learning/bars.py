@@ -25,7 +25,7 @@ from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of
 from romkit.verbs.ensemble import with_interval
 from romkit.verbs.forecast import forecast
-from romkit.verbs.sizes import Sizes
+from romkit.verbs.sizes import Sizes, Widening
 
 LEVEL = 0.9
 """Level of the intervals that are measured and shown."""
@@ -146,8 +146,8 @@ def calibrated(
     errors = _errors(of_all, usable, chosen) / std[chosen]  # (V, T, k)
     learned = of_folds.learned[usable]
     gap = of_folds.gaps[usable]
-    widening = _widening(_sizes(errors) / learned, gap)
-    measure = learned * np.sqrt(1 + widening * np.square(gap))  # (V,)
+    widening = Widening.fitted(learned, gap, _sizes(errors))
+    measure = widening.of(learned, gap)  # (V,)
     relative = errors / measure[:, None, None]
     ones = np.ones(len(chosen))
     growth, profile = growth_and_profile(relative, ones, typical=True)
@@ -225,12 +225,6 @@ def _sizes(errors: Array) -> Array:
     """Root mean square over components, mean over time (V,) of errors (V, T, n)."""
     square = torch.from_numpy(np.square(errors))
     return square.nanmean(-1).sqrt().nanmean(-1).numpy()
-
-
-def _widening(ratio: Array, gap: Array) -> float:
-    """Estimate the widening of squared errors by squared gaps: the median over runs."""
-    excess = np.maximum(np.square(ratio) - 1, 0.0)
-    return float(np.median(excess / np.square(gap)))
 
 
 def _inside(scores: Array) -> float:

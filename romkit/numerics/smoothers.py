@@ -133,6 +133,15 @@ def matern(distance: Tensor) -> Tensor:
     return (1 + s) * torch.exp(-s)
 
 
+def smooth_matern(distance: Tensor) -> Tensor:
+    """Covariance of a function with two derivatives, with reach 1.
+
+    Source: Rasmussen, Williams (2006), Gaussian processes, equation 4.17.
+    """
+    s = math.sqrt(5) * distance
+    return (1 + s + s.square() / 3) * torch.exp(-s)
+
+
 @dataclass(frozen=True)
 class Kriging:
     """Best linear prediction of a random function of the context, known at the runs with noise.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from romkit.verbs.sizes import Sizes, gaps, sizes_between
+from romkit.verbs.sizes import Sizes, Widening, gaps, sizes_between
 
 
 def grid(number, parameters):
@@ -34,12 +34,12 @@ def test_runs_at_rest_have_a_size(of_runs):
 
 
 @pytest.mark.parametrize("h", [0.01, 0.02, 0.05])
-def test_a_gap_goes_with_its_width_to_the_power_three_halves(h):
+def test_a_gap_goes_with_its_width_to_the_power_five_halves(h):
     def middle(width):
         around = np.array([[0.5 - width], [0.5 - width / 2], [0.5 + width / 2], [0.5 + width]])
         return gaps(around, np.array([[0.5]]))
 
-    assert middle(2 * h) / middle(h) == pytest.approx(2**1.5, rel=0.1)
+    assert middle(2 * h) / middle(h) == pytest.approx(2**2.5, rel=0.1)
 
 
 @pytest.mark.parametrize("parameters", [1, 2, 3])
@@ -51,9 +51,20 @@ def test_gaps_vanish_at_runs_and_shrink_with_further_runs(parameters):
     assert np.array_equal(gaps(np.concatenate([few, few]), wanted), gaps(few, wanted))
 
 
-def test_sizes_do_not_depend_on_the_units_of_contexts():
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_gap_adds_to_errors_or_multiplies_them_as_missed_runs_say(relative):
+    draw = np.random.default_rng(0)
+    sizes, widths = 10.0 ** draw.uniform(-3, 0, size=8), draw.uniform(0.05, 0.1, size=8)
+    law = Widening(20.0, relative)
+    found = Widening.fitted(sizes, widths, law.of(sizes, widths))
+    assert found.relative == relative
+    assert found.factor == pytest.approx(20.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_sizes_do_not_depend_on_the_units_of_contexts(relative):
     runs, of_runs = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, 2.0, 4.0])
     wanted = np.array([[0.3], [2.0]])
-    sizes = Sizes(runs, of_runs, np.array([3.0]), widening=2.0)
-    scaled = Sizes(1e6 * runs, of_runs, np.array([3e6]), widening=2.0)
+    sizes = Sizes(runs, of_runs, np.array([3.0]), Widening(2.0, relative))
+    scaled = Sizes(1e6 * runs, of_runs, np.array([3e6]), Widening(2.0, relative))
     assert scaled.at(1e6 * wanted) == pytest.approx(sizes.at(wanted))
