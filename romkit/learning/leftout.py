@@ -64,9 +64,10 @@ def fitted_model(candidate: ModelCandidate, fold: int, *, shortening: float = 30
         train, rows = candidate.kept(fold)
         if candidate.estimator.refine:
             law = refined(law, train, judge, rows)
-        if fold == ALL and candidate.latents == 0:
+        seconds = min(shortening, runtime.left())
+        if fold == ALL and candidate.latents == 0 and seconds > 0:
             # equations of physical quantities are read
-            law = short(law, candidate, min(shortening, max(runtime.left(), 0.0)))
+            law = short(law, candidate, seconds)
         # steps so short that their error is none of the law's, as forecasts have it
         rows = torch.arange(len(judge.states))
         errors = judge.errors(law, rows, POLISHED).numpy(force=True)
