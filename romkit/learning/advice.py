@@ -81,7 +81,6 @@ class Evidence:
             or "1/R"; "" where forecasts are made by the law.
         clocks: the fastest and the slowest clock of the runs, in the median one, where these are
             interpolated at equal phases; None at equal times.
-        ridge: penalty of a regression between the runs, infinite for their mean; None of splines.
         in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
         late: largest shift of the last pieces, in the unit of time.
     """
@@ -95,7 +94,6 @@ class Evidence:
     held_out: bool
     interpolated_in: str = ""
     clocks: tuple[float, float] | None = None
-    ridge: float | None = None
     in_phase: float = np.inf
     late: float = 0.0
 
@@ -210,7 +208,6 @@ class Evidence:
 
     def _of_interpolation(self) -> str:
         """Verdict on runs that are interpolated, and what they do not hold for."""
-        names = ", ".join(context_names(self.train))
         law = f"{self._error('law'):.2g}"
         made = f"are runs interpolated in {self.interpolated_in} at equal times"
         if self.clocks is not None:
@@ -218,13 +215,6 @@ class Evidence:
                 f"are runs interpolated in {self.interpolated_in} at equal phases of their clocks"
                 f"{self._speeds}"
             )
-        if self.ridge is not None:
-            how = (
-                "the mean of the runs"
-                if np.isinf(self.ridge)
-                else f"a regression of the runs in {names}"
-            )
-            made = f"are made by {how}, since individuals differ by more than {names} tell"
         verdict = (
             f"Forecasts {made}: they err by "
             f"{self._error('forecast'):.2g}, the best law by {law}. They hold for the starts and the "
@@ -233,13 +223,6 @@ class Evidence:
         )
         if self._error("forecast") <= NEGLIGIBLE:
             return verdict
-        if self.ridge is not None:
-            nearest = self._error("nearest run")
-            beside = ""
-            if nearest <= self._error("forecast"):
-                runs = _counted(len(self.errors["forecast"]))
-                beside = f" Over {runs} the nearest run errs by no more, {nearest:.2g}."
-            return f"{verdict}{beside} A further parameter in which they differ would help."
         cause = self._of_single_variable() or self._of_opposite_ways()
         if cause:
             return f"{verdict}{cause}"

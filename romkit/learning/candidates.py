@@ -19,14 +19,12 @@ from romkit.core.memory import give_back
 from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.data.context import context_ranges
-from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.coordinates import ATTRIBUTE, COORDINATES, PLAIN, are_worth_a_try, with_coordinates
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, LawCandidate, Space
 from romkit.laws.decoding import judge_of
 from romkit.laws.sources import placed
-from romkit.learning.interpolation import RIDGES, Interpolation, regression
-from romkit.learning.rhythm import driving_period, with_rhythm
+from romkit.learning.interpolation import Interpolation
 from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
 from romkit.select import Policy
@@ -44,10 +42,9 @@ KEPT = 1e-4
 """Share of the energy that a basis may leave out."""
 
 
-VARIANTS = ("clocks", "regressions", "coordinates", "inputs", "period")
+VARIANTS = ("clocks", "coordinates")
 """What is tried beside models of the data as they are: runs interpolated at equal phases of their
-clocks, or by regressions over individuals; parameters by 1/c or log c; inputs as held or linear
-between samples; a period with which all runs swing as that of a drive.
+clocks, and parameters by 1/c or log c.
 """
 
 Change = Callable[[xr.Dataset], xr.Dataset]
@@ -63,8 +60,8 @@ class Spaces:
         label: of a change to the data, in words; "" for data as they came.
         change: that was made; None for data as they came.
         device: of latent samples; None for the CPU.
-        source: spaces of the data as they came, whose manifolds these are: a change of coordinates or
-            of inputs leaves the states as they are.
+        source: spaces of the data as they came, whose manifolds these are: a change of coordinates
+            leaves the states as they are.
         variants: those of `VARIANTS` that are tried.
     """
 
@@ -99,14 +96,15 @@ class Spaces:
             )
         return self._changed[label]
 
+    def in_coordinates(self) -> "list[Spaces]":
+        """Make spaces in other coordinates of the parameters, where these are tried."""
+        if self.label or "coordinates" not in self.variants:
+            return []
+        return [self.changed(*change) for change in of_coordinates(self.data)]
+
     def like(self, data: xr.Dataset) -> xr.Dataset:
         """Change other runs as those of the training."""
         return data if self.change is None else self.change(data)
-
-    @property
-    def period(self) -> float | None:
-        """Period with which the change drives the runs; None where it does not."""
-        return getattr(self.change, "keywords", {}).get("period")
 
     def kept(self, fold: int) -> xr.Dataset:
         """Select the runs that a fold keeps."""
@@ -226,19 +224,15 @@ class ModelCandidate(LawCandidate):
         return self.spaces.space(self.estimator, self.latents, fold)
 
     def neighbours(self) -> "list[ModelCandidate]":
-        """List the law with further settings, and in other coordinates of the parameters, with inputs
-        that are held or linear between samples, and with the period that all runs show; after such
-        a change simpler laws, which it may make exact.
+        """List the law with further settings, and in other coordinates of the parameters; in these
+        simpler laws, which they may make exact.
         """
         samples, _ = self.space(ALL)
         further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
             return further + [self._beside(self.spaces, e) for e in self.simpler]
-        several = [
-            self.spaces.changed(*change)
-            for change in changes(self.spaces.data, self.spaces.variants)
-        ]
-        return further + [self._beside(spaces, self.estimator) for spaces in several]
+        others = self.spaces.in_coordinates()
+        return further + [self._beside(spaces, self.estimator) for spaces in others]
 
     def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
         """Return a candidate of as many latents."""
@@ -352,34 +346,14 @@ def _of_latents(
 
 
 def interpolations(spaces: Spaces) -> list[RunsCandidate]:
-    """List ways between runs: at equal times and at equal phases of their clocks, each in several
-    coordinates of the parameters, and regressions.
+    """List ways between runs, at equal times and at equal phases of their clocks, each in several
+    coordinates of the parameters.
     """
     ways = [Interpolation()]
     if "clocks" in spaces.variants:
         ways.append(Interpolation(by_clocks=True))
-    several = [spaces]
-    if "coordinates" in spaces.variants:
-        several += [spaces.changed(*change) for change in of_coordinates(spaces.data)]
-    candidates = [RunsCandidate(each, way) for each in several for way in ways]
-    if "regressions" in spaces.variants:
-        regressions = [Interpolation(regression(ridge)) for ridge in RIDGES]
-        candidates += [RunsCandidate(spaces, way) for way in regressions]
-    return candidates
-
-
-def changes(data: xr.Dataset, variants: Sequence[str] = VARIANTS) -> list[tuple[str, Change]]:
-    """List changes to data, with their names, that may make laws simpler."""
-    several = of_coordinates(data) if "coordinates" in variants else []
-    if "control" in data:
-        if "inputs" in variants and "between" not in data["control"].attrs:
-            rule = LINEAR if inputs_held(data) else HELD
-            several.append((f"inputs {rule} between samples", partial(with_rule, rule=rule)))
-        return several
-    period = driving_period(data) if "period" in variants else None
-    if period is not None:
-        several.append((f"period {period:.6g}", partial(with_rhythm, period=period)))
-    return several
+    several = [spaces, *spaces.in_coordinates()]
+    return [RunsCandidate(each, way) for each in several for way in ways]
 
 
 def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
@@ -395,8 +369,3 @@ def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
                 change = partial(with_coordinates, names={parameter: name})
                 several.append((coordinate.of(parameter), change))
     return several
-
-
-def with_rule(data: xr.Dataset, rule: str) -> xr.Dataset:
-    """Declare a rule for the inputs between samples."""
-    return data.assign(control=data["control"].assign_attrs(between=rule))

@@ -28,7 +28,7 @@ together: where a component changes by chance as little without any run, it may 
 """
 
 SPLINE = Spline()
-"""Runs are interpolated by splines through them, unless regressions are better."""
+"""Runs are interpolated by splines through them."""
 
 
 def combined(weights: Tensor, runs: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ from romkit.learning.expected import (
 from romkit.metrics import deviations, per_unit
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
-from romkit.numerics import Kriging, Polynomial, Smoother
+from romkit.numerics import Kriging, Smoother
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import with_interval
@@ -74,25 +74,12 @@ CLOCK = "log_clock"
 """Name of the logarithms of clocks in a file."""
 
 
-RIDGES = (1e-6, 0.01, 0.03, 0.1, 0.3, 1.0, np.inf)
-"""Penalties of slopes that are tried, in squares of the ranges of contexts: the variance of these is
-about a twelfth."""
-
-
-def regression(ridge: float) -> Polynomial:
-    """Return planes in the context by least squares with a penalty of their slopes, for each run, in
-    squares of the ranges of contexts; the mean of the runs for an infinite one.
-    """
-    return Polynomial(0) if np.isinf(ridge) else Polynomial(1, ridge)
-
-
 @dataclass(frozen=True)
 class Interpolation:
     """Way between runs.
 
     Attributes:
-        smoother: of the runs: splines through them, or a regression, which shares the differences
-            of individuals out.
+        smoother: of the runs: splines through them, or of steady fields another one.
         by_clocks: whether each run has a clock, at equal phases of which they are interpolated.
     """
 
@@ -134,10 +121,6 @@ class Interpolation:
 
     def __str__(self) -> str:
         """Return name the way in words."""
-        if isinstance(self.smoother, Polynomial):
-            if self.smoother.degree == 0:
-                return "mean of the runs"
-            return f"regression of the runs, ridge {self.smoother.ridge:g}"
         phases = "phases of clocks" if self.by_clocks else "times"
         return f"runs interpolated at equal {phases}"
 
@@ -175,8 +158,7 @@ def _filled(data: xr.Dataset) -> xr.Dataset:
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedRuns:
-    """Forecasts between runs at equal times, by thin-plate splines in the context, or by a
-    regression where runs are those of individuals.
+    """Forecasts between runs at equal times, by thin-plate splines in the context.
 
     Attributes:
         projection: gives names, units and ranges of the training data.
@@ -189,7 +171,7 @@ class InterpolatedRuns:
         calibration: of the intervals, of errors in units of this dependence; None without any.
         clocks: logarithms (C,) of the clocks of the runs, at equal phases of which they are
             interpolated; None at equal times.
-        smoother: of the runs: splines through them, or a regression.
+        smoother: of the runs: splines through them, or of steady fields another one.
     """
 
     projection: Projection
@@ -290,8 +272,6 @@ class InterpolatedRuns:
         facts = {"tolerance": self.tolerance}
         if self.kernel is not None:
             facts |= {"reach": self.kernel.reach, "noise": self.kernel.noise}
-        if self.ridge is not None:
-            facts["ridge"] = self.ridge
         runs = self.runs.assign_attrs(facts)
         if self.clocks is not None:
             runs = runs.assign({CLOCK: ("trajectory", self.clocks)})
@@ -314,17 +294,7 @@ class InterpolatedRuns:
         if CLOCK in runs:
             clocks = runs[CLOCK].values
             runs = runs.drop_vars(CLOCK)
-        smoother: Smoother = SPLINE
-        if "ridge" in runs.attrs:
-            smoother = regression(float(runs.attrs["ridge"]))
-        return cls(projection, runs, tolerance, kernel, calibration, clocks, smoother)
-
-    @property
-    def ridge(self) -> float | None:
-        """Penalty of a regression, infinite for the mean of the runs; None of splines."""
-        if isinstance(self.smoother, Polynomial):
-            return self.smoother.ridge if self.smoother.degree else np.inf
-        return None
+        return cls(projection, runs, tolerance, kernel, calibration, clocks)
 
     @property
     def coordinates(self) -> dict[str, str]:

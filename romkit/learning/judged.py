@@ -101,7 +101,6 @@ class Judged:
             held_out=self.held_out,
             interpolated_in=self._interpolated_in,
             clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
-            ridge=None if self.interpolated is None else self.interpolated.ridge,
             in_phase=in_phase,
             late=late,
         )

@@ -43,7 +43,7 @@ from romkit.learning.leftout import (
     left_out,
 )
 from romkit.learning.reading import described
-from romkit.learning.rhythm import warn_of_another, with_rhythm
+from romkit.learning.rhythm import with_rhythm
 from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
@@ -83,9 +83,7 @@ def learn(
     halfway between the runs, whose gaps are half as wide, by the scale of these intervals.
 
     Where it is preferred on left-out runs, a law depends on a positive parameter c by 1/c or log c
-    (forecasts take the parameter itself), takes inputs between samples as held or linear where
-    nobody has stated which, or has sine and cosine of the period with which all runs swing as its
-    inputs. Interpolated runs hold for the starts and times of the runs alone.
+    (forecasts take the parameter itself). Interpolated runs hold for the starts and times of the runs alone.
 
     Args:
         source: runs in a dataset of any habit, in a table of pandas, or the names of their files,
@@ -104,10 +102,9 @@ def learn(
             equations too. Of the name "interpolation" are runs that are interpolated: among these
             kinds where they are better, as by default, and alone in any case.
         variants: of these candidates that are tried, all of `romkit.learning.VARIANTS` by default:
-            "clocks" and "regressions" of interpolated runs, "coordinates" 1/c and log c, "inputs"
-            held or linear between samples, and a "period" of what drives all runs.
+            "clocks" of interpolated runs, and "coordinates" 1/c and log c.
         period: of what drives all runs from outside, in step since their first time; its sine and
-            cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
+            cosine are then inputs of the law, and `forecast` gives them by itself.
         seconds: of the processor, about how long all of it may take, but for hidden parameters. Two
             thirds are for the choice; fits to whole runs, of all runs and of the folds, share the rest,
             and end early where it is used up. A first candidate is always fitted.
@@ -160,7 +157,6 @@ def learn(
         _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
         data = fields
     if period is not None:
-        warn_of_another(data, period)
         data = with_rhythm(data, period)
     train, test = data, None
     if held_out is not None:
@@ -196,7 +192,7 @@ def learn(
         errors_of_seen={"forecast": whole.errors},
         seconds=time.process_time() - began,
         held_out=held_out is not None,
-        period=period or chosen.model.spaces.period,
+        period=period,
         hidden=hidden,
     )
     if isinstance(chosen.trial.candidate, RunsCandidate):

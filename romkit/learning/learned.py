@@ -53,7 +53,7 @@ class Learned(Judged, Display):
         errors_of_seen: of the runs that it was fitted to.
         seconds: of the processor.
         held_out: whether runs were held out from the choice and the fit.
-        period: of what drives the runs, given or taken; None where nothing does.
+        period: of what drives the runs, as it was given; None where nothing does.
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
         hidden: parameters that nobody recorded, with what places new runs; None where none was

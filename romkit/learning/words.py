@@ -67,14 +67,8 @@ def way_between(learned: Judged) -> str:
     """Return forecasts between runs, in words."""
     assert learned.interpolated is not None  # by which it forecasts
     names = coordinates_in_words(learned.interpolated.coordinates)
-    ridge = learned.interpolated.ridge
-    if ridge is None and learned.interpolated.clocks is not None:
-        return f"runs interpolated in {names} at equal phases"
-    if ridge is None:
-        return f"runs interpolated in {names} at equal times"
-    if np.isinf(ridge):
-        return "mean of the runs of individuals"
-    return f"regression of the runs of individuals in {names}"
+    phases = "times" if learned.interpolated.clocks is None else "phases"
+    return f"runs interpolated in {names} at equal {phases}"
 
 
 def coordinates(learned: Judged) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from romkit.core.types import Array
 from romkit.select import Policy
 from studies.ablation.sets import TEN
-from studies.ablation.tasks import CANDIDATES, Found
+from studies.ablation.tasks import MARKS, Found
 from studies.first_afternoon.tasks import EVERY
 from studies.report import filled, table
 
@@ -29,7 +29,7 @@ def page(found: Mapping[str, Found]) -> str:
     made_by = [each["sources"] for each in found.values()]
     return filled(
         PLACE / "RESULTS.template",
-        candidates=table([_sum(name, found) for name in CANDIDATES], SUMS),
+        candidates=table([_sum(name, found) for name in MARKS], SUMS),
         ten=table([row for name in TEN for row in _rows(name, found)], SETS),
         thirty=table([row for name in EVERY for row in _rows(name, found)], SETS),
         commits=", ".join(sorted({each["commit"][:8] for each in made_by})),

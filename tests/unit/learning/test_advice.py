@@ -35,14 +35,6 @@ def test_a_model_of_individuals_is_not_called_better_than_chance_makes_it(foreca
     assert "dose" in sentence
 
 
-@pytest.mark.parametrize(("nearest", "is_said"), [(0.3, True), (0.5, False)])
-def test_a_mean_of_individuals_says_where_the_nearest_run_is_as_good(nearest, is_said):
-    by_law = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), 0.4, nearest)
-    errors = dict(by_law.errors) | {"law": np.full(3, 0.7)}
-    mean = replace(by_law, errors=errors, interpolated_in="c", ridge=np.inf)
-    assert (f"{nearest:.2g}" in mean.sentence()) == is_said
-
-
 @pytest.mark.parametrize("nearest", [1.5, 3.0])
 def test_a_model_that_is_better_by_far_is_called_so(nearest):
     individuals = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), 0.4, nearest)

@@ -1,7 +1,6 @@
 """`romkit.learn`: a forecast of held-out runs that is better than what needs no model."""
 
 import importlib
-import re
 import time
 import warnings
 from dataclasses import replace
@@ -15,7 +14,6 @@ import romkit
 from romkit.core.errors import DataWarning, ExtrapolationWarning, InputError
 from romkit.laws import PolynomialLaw
 from romkit.learning.advice import WITHOUT_A_MODEL
-from romkit.learning.rhythm import rhythm, warn_of_another
 
 PLAIN = PolynomialLaw(degree=3, context_degree=1)
 """A law whose settings need no choice."""
@@ -210,38 +208,6 @@ def test_advice_asks_for_more_runs_where_unseen_ones_are_worse(learned):
     assert "more runs beside" in better.advice
     as_good = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.15)})
     assert "would not help" in as_good.advice
-
-
-@pytest.mark.parametrize("period", [3.0, 5.0, 7.5])
-def test_runs_that_swing_in_step_have_a_rhythm(period):
-    time, size = np.linspace(0, 15, 61), np.linspace(1, 3, 7)
-    drive = np.sin(2 * np.pi * time / period)
-    states = size[:, None, None] * np.stack([drive, drive**2, -drive], axis=-1)
-    runs = romkit.data.from_arrays(states, time, context={"size": size})
-    assert rhythm(runs) == pytest.approx(period, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("given", "is_another"), [(3.0, False), (6.0, False), (3.2, True), (2.0, True)]
-)
-def test_a_period_that_the_runs_do_not_show_is_warned_of(given, is_another):
-    time, size = np.linspace(0, 15, 121), np.linspace(1, 3, 7)
-    drive = np.sin(2 * np.pi * time / 3)
-    lag = np.cos(2 * np.pi * time / 3) + np.exp(-time)
-    states = size[:, None, None] * np.stack([drive, lag], axis=-1)
-    runs = romkit.data.from_arrays(states, time, context={"size": size})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_of_another(runs, given)
-    assert len(caught) == is_another
-    if is_another:
-        (stated,) = re.findall(r"all swing with ([\d.]+)", str(caught[0].message))
-        assert float(stated) == pytest.approx(3, rel=0.01)
-
-
-def test_runs_with_periods_of_their_own_have_none():
-    data = romkit.data.describe(oscillations(), context=["frequency"])
-    assert rhythm(data) is None
 
 
 def test_repeats_are_told():
