@@ -245,23 +245,24 @@ class RunsCandidate:
     Args:
         spaces: of the runs.
         interpolation: between them.
+        least: error that counts, beside laws that at which nothing further is tried: a law that errs
+            as little holds for other starts, too.
     """
 
     complexity = 10**9
     """Any law of equal error is preferred: it holds for other starts and longer times, too."""
 
-    def __init__(self, spaces: Spaces, interpolation: Interpolation):
+    def __init__(self, spaces: Spaces, interpolation: Interpolation, *, least: float):
         self.spaces = spaces
         self.interpolation = interpolation
+        self.least = least
         prefix = f"{spaces.label}, " if spaces.label else ""
         self.name = f"{prefix}{interpolation}"
 
     def errors(self, fold: int) -> Array:
-        """Interpolate the runs that a fold keeps: errors (k,) of the others, at least the error at
-        which nothing further is tried: a law that errs as little holds for other starts, too.
-        """
+        """Interpolate the runs that a fold keeps: errors (k,) of the others, at least `least`."""
         errors = self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
-        return np.maximum(errors, Policy().enough)
+        return np.maximum(errors, self.least)
 
     def errors_of_segments(self, fold: int) -> Array:
         """Interpolate likewise: segments err as whole runs do, whatever their starts."""
@@ -353,7 +354,8 @@ def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     if "clocks" in spaces.variants:
         ways.append(Interpolation(by_clocks=True))
     several = [spaces, *spaces.in_coordinates()]
-    return [RunsCandidate(each, way) for each in several for way in ways]
+    least = Policy().enough
+    return [RunsCandidate(each, way, least=least) for each in several for way in ways]
 
 
 def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:

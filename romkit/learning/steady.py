@@ -228,7 +228,7 @@ def learned_steady(
     train = spaces.data
     folds = spaces.folds
     smoothers = _determined(*contexts_of(train).shape)
-    candidates = [RunsCandidate(spaces, FieldInterpolation(each)) for each in smoothers]
+    candidates = [RunsCandidate(spaces, FieldInterpolation(each), least=0.0) for each in smoothers]
     order = preferred(search((), len(folds), policy, seconds, candidates), policy)
     best = order[0].candidate
     projection = fit("identity", best.spaces.data)
