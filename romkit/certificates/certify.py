@@ -5,15 +5,14 @@ context.
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.certificates.bounds import SMALLEST, Jacobian, product, sampled
-from romkit.certificates.links import Links, Signal, Units, links
+from romkit.certificates.links import ANYWHERE, Links, Signal, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
 from romkit.core import tensors
@@ -23,9 +22,16 @@ from romkit.core.types import Pair
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 
-PROBES = 4
-"""States of a ball at which a map is compared with its recorded operations, beside the center."""
+SMALLEST = torch.finfo(torch.float64).tiny
 
+Jacobian = Callable[[Tensor, Tensor], Tensor]
+"""Derivative of a map at states (points, n) and contexts (points, p): (points, r, k)."""
+
+BALANCING = 200
+"""Gradient steps that choose the weights of units."""
+
+POINTS, STEPS = 64, 100
+"""Points of gradient ascent, and its steps."""
 
 MAPS = ("encoder", "decoder", "projection")
 
@@ -263,14 +269,16 @@ class _Certified:
             )
         return lower
 
-    def _probes(self) -> list[Pair]:
-        """Return states and contexts of the balls, (1, n) and (1, p), where values are looked at."""
+    def _probes(self, *, number: int = 4) -> list[Pair]:
+        """Return states and contexts of the balls, (1, n) and (1, p), where values are looked at: the
+        centers, and so many others.
+        """
         draw = torch.Generator().manual_seed(0)
         radius, context_radius = self.radii
         reach = min(radius, 10 * self.spread), context_radius
         state, context = (center.unsqueeze(0) for center in self.centers)
         probes = [(state, context)]
-        for _ in range(PROBES):
+        for _ in range(number):
             inputs = []
             for center, radius in zip(self.centers, reach, strict=True):
                 direction = torch.randn(1, len(center), generator=draw, dtype=torch.float64)
@@ -317,3 +325,135 @@ class _Certified:
         ahead, behind = self._map(states, near).unbind(1)
         slopes = (ahead - behind) / (2 * steps.unsqueeze(-1))  # (points, p, r)
         return slopes.mT
+
+
+# -- bounds from the product of norms, and from below -------------------------------------------------
+
+
+def product(links: Links, *, rate: float = 0.05) -> float:
+    """Return smallest sum over all paths of the products of norms that weights of the units give;
+    any weights give a bound.
+
+    ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain
+    has one path.
+
+    `rate`: length of these steps.
+    """
+    logs = []
+    for block in links.blocks:
+        log = torch.zeros_like(block.gains[0].low, requires_grad=True)
+        logs.append(log)
+    best = _by_paths(links, logs)
+    if not logs:
+        return best.item()
+    optimizer = torch.optim.Adam(logs, lr=rate)
+    with torch.enable_grad():
+        for _ in range(BALANCING):
+            optimizer.zero_grad()
+            bound = _by_paths(links, logs)
+            best = torch.minimum(best, bound.detach())
+            bound.log().backward()
+            optimizer.step()
+    return best.item()
+
+
+def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
+    """Return bound with these logarithms of the weights of units."""
+    # of the input and of each block: size, inverse weights, and the bound of its signal
+    sizes = [links.size]
+    balance = [torch.ones(links.size, dtype=torch.float64)]
+    ends = [torch.ones((), dtype=torch.float64)]
+    for log in logs:
+        sizes.append(len(log))
+        balance.append((-log).exp())
+    for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
+        before = sizes[: k + 1]
+        weights = log.exp()
+        end = torch.zeros((), dtype=torch.float64)
+        for matrix, gain in zip(block.matrices, block.gains, strict=True):
+            weighed = gain.largest * weights
+            rows = weighed.unsqueeze(1) * matrix
+            end = end + _sum_of_norms(rows, before, balance, ends)
+        ends.append(end)
+    return _sum_of_norms(links.last, sizes, balance, ends)
+
+
+def _sum_of_norms(
+    rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]
+) -> Tensor:
+    """Return sum over origins (the input, each block) of the norm of the columns of one times the
+    bound of its signals.
+    """
+    total = rows.new_zeros(())
+    columns = rows.split(list(sizes), dim=1)
+    for matrix, weight, end in zip(columns, balance, ends, strict=False):
+        if bool((matrix != 0).any()):
+            total = total + _norm(matrix * weight) * end
+    return total
+
+
+def sampled(
+    jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float
+) -> float:
+    """Return largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
+
+    Args:
+        jacobian: (points, r, k) at states or latent states (points, n) and contexts (points, p).
+        centers: of the balls of both.
+        radii: of the balls of both.
+        spread: a tenth of the largest distance of a start from the center, where the first ball is
+            the whole space.
+    """
+    radii = [min(radius, ANYWHERE) for radius in radii]
+    offsets, optimizer = _starts(centers, radii, spread)
+    best = 0.0
+    for _ in range(STEPS):
+        with torch.enable_grad():
+            points = []
+            for center, offset in zip(centers, offsets, strict=True):
+                points.append(center + offset)
+            norms = _norm(jacobian(*points))
+            logs = norms.clamp(min=SMALLEST).log()
+            descent = -logs.sum()
+        best = max(best, norms.max().item())
+        # norms may be zero, and the slopes of ReLU are constant between its kinks
+        if best == 0 or not descent.requires_grad:
+            break
+        optimizer.zero_grad()
+        descent.backward()
+        optimizer.step()
+        _hold(offsets, radii)
+    return best
+
+
+def _starts(
+    centers: Sequence[Tensor], radii: Sequence[float], spread: float
+) -> tuple[list[Tensor], torch.optim.Adam]:
+    """Return points of the balls, as offsets (POINTS, k) from the centers, and what moves them."""
+    draw = torch.Generator().manual_seed(0)
+    radius, context_radius = radii
+    reach = [min(radius, 10 * spread), context_radius]
+    offsets, settings = [], []
+    for center, size in zip(centers, reach, strict=True):
+        # points (POINTS, size) of a ball
+        directions = torch.randn(POINTS, len(center), generator=draw, dtype=torch.float64)
+        shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
+        lengths = size * shares
+        offset = lengths * directions / directions.norm(dim=1, keepdim=True)
+        offset.requires_grad_()
+        offsets.append(offset)
+        settings.append({"params": [offset], "lr": size / 20})
+    return offsets, torch.optim.Adam(settings)
+
+
+@torch.no_grad()
+def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
+    """Bring offsets (points, k) back into their balls."""
+    for offset, radius in zip(offsets, radii, strict=True):
+        length = offset.norm(dim=1, keepdim=True)
+        share = (radius / length).clamp(max=1.0)
+        offset *= share.nan_to_num(1.0)
+
+
+def _norm(matrix: Tensor) -> Tensor:
+    return torch.linalg.matrix_norm(matrix, 2)

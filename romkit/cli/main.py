@@ -17,7 +17,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import data, forecast, inputs, learn, models, options, output, plot, report, runs
+from romkit.cli import data, forecast, inputs, models, options, output, report, runs
 from romkit.core import checks, errors
 from romkit.core.version import VERSION
 
@@ -189,8 +189,8 @@ COMMANDS = (
     runs.compare,
     data.dataset,
     runs.branches,
-    learn.learn,
-    plot.plot,
+    models.learn,
+    report.plot,
     report.report,
 )
 TAKE_CONTEXT = (runs.rollout, forecast.forecast, data.dataset, runs.branches)

@@ -7,13 +7,12 @@ For example:
 """
 
 from romkit.plotting.branches import plot_branches, plot_sample
+from romkit.plotting.curves import plot_spectrum, plot_training
 from romkit.plotting.fields import animate, plot_frames, plot_space_time, save_animation
 from romkit.plotting.forecasts import plot_calibration, plot_forecast
 from romkit.plotting.portraits import plot_latent, plot_phase
 from romkit.plotting.rollout import plot_rollout
-from romkit.plotting.spectra import plot_spectrum
 from romkit.plotting.style import save_figure
-from romkit.plotting.training import plot_training
 
 __all__ = [
     "animate",

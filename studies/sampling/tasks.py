@@ -19,7 +19,7 @@ from romkit.laws import Steady
 from romkit.projections import Projection, unstack
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, CylinderWake, System
-from romkit.verbs.designs import DESIGNS, design, nearest
+from romkit.verbs.sample import DESIGNS, design, nearest
 from studies.runner import Numbers, Study, frozen
 from studies.symmetry.tasks import KINDS, simulated
 from studies.symmetry.tasks import STEP as INTERVAL

@@ -19,8 +19,7 @@ from romkit.plotting import plot_sample
 from romkit.systems import Lorenz96, System
 from romkit.training import Recipe
 from romkit.verbs import sample as sampling
-from romkit.verbs.designs import design
-from romkit.verbs.sample import LOST, Stopping
+from romkit.verbs.sample import LOST, Stopping, design
 from tests.refusals import refused
 
 CANDIDATES = {"c": np.linspace(0, 1, 41)}
