@@ -77,6 +77,7 @@ def _literature(title: str, found: dict) -> dict[str, str]:
         "hidden parameters, true": f"{found['hidden']}, {found['parameters']}",
         "mean square error, same environments": f"{found['known_mse']:.1e}",
         "new environments": f"{found['new_mse']:.1e}",
+        "not described by the latents": f"{found['described']:.1e}",
         "variance": f"{found['variance']:.2g}",
         "CPU seconds": f"{found['seconds']:.0f}",
     }
