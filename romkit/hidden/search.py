@@ -284,10 +284,12 @@ def search(fits: Fits) -> None:
     if chosen.error <= EXACT * (1 + LIKE):
         return
     if chosen.error > FAR * max(EXACT, fits.groups.noise):
-        # one parameter more may be no better, and two more all that is missing
-        for structure in fits.structures(chosen.structure.degree):
-            if structure.hidden > chosen.structure.hidden and structure.bend == 1:
-                fits.trial(structure)
+        # one parameter more may be no better, and two more all that is missing; until then a high
+        # degree makes up for some of it
+        for scout in near:
+            for structure in fits.structures(scout.structure.degree):
+                if structure.hidden > chosen.structure.hidden and structure.bend == 1:
+                    fits.trial(structure)
         chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
     for scout in near:
