@@ -282,7 +282,7 @@ def polished(
     while True:
         problem = windows_of(family, motion, runs, length, resolution, True)
         expanded = Expanded.of(Fit(problem, law, resolution=resolution), family, start)
-        if end is not None and _alike(end.cost, expanded.cost):
+        if end is not None and _alike(end, expanded):
             return end
         end = levenberg_marquardt(
             expanded,
@@ -298,10 +298,20 @@ def polished(
         resolution *= GROWTH
 
 
-def _alike(cost: Tensor, finer: Tensor) -> bool:
-    """Tell whether shorter steps do not change a mean square distance by much, or it is negligible."""
-    larger = torch.maximum(cost, finer)
-    return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)
+def _alike(end: Expanded, finer: Expanded) -> bool:
+    """Tell whether shorter steps of RK4 change states so little that no mean square distance changes
+    by the factor `NEAR`, or by rounding.
+
+    Mean square distances of both may be alike by chance, when the states are not.
+    """
+    shots = end.fit.shots
+    weights = end.family.weights[shots.group]
+    states = [
+        shots.structure.motion.rollout(weights, end.start, model.fit.shots.windows.course)
+        for model in (end, finer)
+    ]
+    change = (states[1] - states[0]).square().sum(-1)[shots.windows.seen].sum() / shots.number
+    return bool(change < (NEAR**0.5 - 1) ** 2 * end.cost) or bool(change < ROUNDING)
 
 
 def windows_of(
