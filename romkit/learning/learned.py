@@ -115,7 +115,8 @@ class Learned(Judged, Display):
         if initial_state is not None:
             options["initial_state"] = initial_state
         if self.interpolated is not None:
-            return fields(self.interpolated.forecast(start=start, **options))
+            forecast = fields(self.interpolated.forecast(start=start, **options))
+            return forecast.assign_attrs(forecast_by=words.way_between(self))
         if self.period is not None:
             self._refuse_inputs(options)
             options |= self._driven(start, duration, options)

@@ -11,6 +11,7 @@ from romkit.core.memory import give_back
 from romkit.core.runtime import track
 from romkit.core.tensors import on_device
 from romkit.core.types import Array
+from romkit.data import context_names
 from romkit.data.context import contexts_of
 from romkit.integrators import LearnedField
 from romkit.laws.choice import ALL
@@ -96,7 +97,8 @@ def left_out(candidate: ModelCandidate) -> LeftOut:
         learned.append(sizes_between(contexts[kept], errors[kept], contexts[rows]))
         widths.append(gaps(contexts[kept], contexts[rows]))
     test = spaces.data.isel(trajectory=np.concatenate([rows.numpy() for rows in spaces.folds]))
-    run = joined(runs)
+    # of single runs they are numbers, of which joining keeps one
+    run = joined(runs).assign_coords({name: test[name] for name in context_names(test)})
     truth = test["state"]
     about = truth.assign_attrs(long_name="data")
     return LeftOut(

@@ -15,12 +15,15 @@ from romkit.plotting.style import Figure
 def picture(learned: Judged) -> Figure:
     """Truth, model and difference of held-out runs, with the error over time."""
     figure = plot_rollout(run_of_forecasts(learned))
-    figure.suptitle(f"{words.title(learned)}\n{figure.get_suptitle()}")
+    shown = figure.get_suptitle().replace("the first", "the worst")
+    figure.suptitle(f"{words.title(learned)}\n{shown}")
     return figure
 
 
 def run_of_forecasts(learned: Judged) -> xr.Dataset:
-    """Return forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
+    """Return forecasts of the runs that judge a model beside their truth, with errors as `errors` has
+    them; the worst one is the first.
+    """
     run = learned.run
     if learned.interpolated is not None:
         between = run["between"]
@@ -37,4 +40,5 @@ def run_of_forecasts(learned: Judged) -> xr.Dataset:
     times = torch.from_numpy(run["time"].values.astype(float))
     longest = valid_time(times, errors).numpy()
     changed["valid_time"] = (run["valid_time"].dims, longest, run["valid_time"].attrs)
-    return run.assign(changed)
+    falling = np.argsort(-np.nan_to_num(learned.errors["forecast"], nan=np.inf), kind="stable")
+    return run.assign(changed).isel(trajectory=falling)

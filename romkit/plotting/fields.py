@@ -15,7 +15,7 @@ from romkit.core.boundary import Count, FilePath, Natural, validated
 from romkit.data.grids import unstacked
 from romkit.data.spelling import known_name
 from romkit.plotting import style
-from romkit.plotting.pictures import Row, draw_rows, panels_of, states
+from romkit.plotting.pictures import Row, axes_of, draw_rows, panels_of, states
 
 WRITERS: dict[str, type[PillowWriter] | type[FFMpegWriter]] = {
     "gif": PillowWriter,
@@ -251,8 +251,8 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
     fitting = []
     others = []
     for name, values in variables.data_vars.items():
-        space = style.space(values)
-        if "time" in values.dims and len(space) == dimensions:
+        of_plane = dimensions == 2 and style.plane(values) is not None
+        if "time" in values.dims and (of_plane or len(style.space(values)) == dimensions):
             fitting.append(str(name))
         else:
             others.append(f"{name}{values.dims}")
@@ -297,7 +297,7 @@ def _film(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) 
     if count > 1:
         context = style.context(shown, number, varying=True)
         which = ", ".join(filter(None, (context, f"one of {count} runs")))
-    _, across = style.space(values)
+    _, across = axes_of(rows[-1].panels[0])
     clocks = [style.clock(shown, k) for k in times]
     return Film(rows, clocks, style.label(shown[across]), which)
 

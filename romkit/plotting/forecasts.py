@@ -1,6 +1,5 @@
 """Forecasts with their intervals, and how often these hold."""
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -19,17 +18,18 @@ from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units
-from romkit.metrics import per_unit
+from romkit.metrics import deviations, per_unit
 from romkit.numerics import forecast_error
 from romkit.plotting import style
 from romkit.plotting.pictures import (
     FIELD_SIZE,
-    WIDTH_MAP,
     Row,
+    axes_of,
     compared,
     draw_rows,
     panels_of,
     states,
+    widths,
 )
 from romkit.plotting.places import place, quantity, telling_components
 
@@ -86,10 +86,10 @@ def plot_forecast(
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
     heading = _heading(runs, truth)
-    shown = unstacked(runs)
+    shown = _in_directions(unstacked(runs))
     on_grid = _on_grid(shown) if components is None else []
     if on_grid:
-        known = None if truth is None else unstacked(truth)
+        known = None if truth is None else _in_directions(unstacked(truth))
         figure, omission = _draw_on_grid(shown, known, on_grid, number)
         figure.suptitle("\n".join(filter(None, (heading, omission))))
         return figure
@@ -114,18 +114,34 @@ def plot_forecast(
 
 
 def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
-    """Return model, and error where there is a truth at the same times, as the title of a figure."""
-    names = (runs.attrs.get("projection"), runs.attrs.get("dynamics"))
-    words = [str(name) for name in names if name]
-    config = json.loads(runs.attrs.get("projection_config", "{}"))
-    if words and "latent_dim" in config:
-        words[0] += f" of {config['latent_dim']} latents"
-    states = truth["state"].values[: runs.sizes["trajectory"]] if truth is not None else None
-    if states is not None and "state_std" in runs and states.shape == runs["state"].shape:
-        scale = per_unit(runs["state_std"].values.astype(float), runs)
-        error = np.mean(forecast_error(runs["state"].values, states, scale))
-        words.append(f"error {error:.2g}")
-    return ", ".join(words)
+    """Return what made the forecast, and beside a truth at the same times its error, and the share of
+    the truth within the intervals, as the title of a figure.
+    """
+    words = [style.forecaster(runs)]
+    states = None if truth is None else truth.isel(trajectory=slice(runs.sizes["trajectory"]))
+    if states is None or not _at_the_same_times(runs, states):
+        return words[0]
+    known = states["state"].values
+    # in dimensions of its own a forecast has no deviations of its training
+    own = "state_std" in runs
+    std = runs["state_std"].values.astype(float) if own else deviations(states)
+    error = np.mean(forecast_error(runs["state"].values, known, per_unit(std, runs)))
+    told = [f"error {error:.2g} standard deviations{'' if own else ' of the truth'}"]
+    if "lower" in runs:
+        inside = (known >= runs["lower"].values) & (known <= runs["upper"].values)
+        share = inside[np.isfinite(known)].mean()
+        level = runs["lower"].attrs.get("level", 0.9)
+        told.append(f"{share:.0%} of the truth within the {level:.0%} intervals")
+    return "\n".join(filter(None, [*words, ", ".join(told)]))
+
+
+def _at_the_same_times(runs: xr.Dataset, truth: xr.Dataset) -> bool:
+    """Tell whether runs have as many samples, equally long after the first."""
+    if truth["state"].shape != runs["state"].shape:
+        return False
+    clocks = [run["time"].values.astype(float) for run in (runs, truth)]
+    first, second = (clock - clock[0] for clock in clocks)
+    return bool(np.allclose(first, second, rtol=1e-6, atol=1e-6 * np.ptp(first)))
 
 
 def _omitted(trajectories: int, components: int, drawn: int) -> str:
@@ -149,11 +165,23 @@ def _on_grid(runs: xr.Dataset, *, most: int = 2) -> list[str]:
         space = style.space(values)
         if str(name).startswith(NO_STATES) or "time" not in values.dims or "component" in space:
             continue
-        if len(space) == 2:
+        if style.plane(values) is not None:
             planes.append(str(name))
         elif len(space) == 1 and values.sizes[space[0]] >= FIELD_SIZE:
             lines.append(str(name))
     return (planes or lines)[:most]
+
+
+def _in_directions(fields: xr.Dataset) -> xr.Dataset:
+    """Return fields whose vectors are a variable for each direction."""
+    several: dict[str, xr.DataArray] = {}
+    for name, values in fields.data_vars.items():
+        if "direction" not in values.dims:
+            several[str(name)] = values
+            continue
+        for direction in values["direction"].values:
+            several[f"{name}_{direction}"] = values.sel(direction=direction, drop=True)
+    return xr.Dataset(several, attrs=fields.attrs)
 
 
 def _draw_on_grid(
@@ -163,9 +191,8 @@ def _draw_on_grid(
     show of so many runs.
     """
     first = runs[names[0]]
-    space = style.space(first)
     columns = runs.sizes["trajectory"]
-    if len(space) == 2:
+    if style.plane(first) is not None:
         times = style.spread(runs, 4).tolist()
         entries = [{"trajectory": 0, "time": k} for k in times]
         titles = [style.clock(runs, k) for k in times]
@@ -185,7 +212,7 @@ def _draw_on_grid(
         shape = len(rows), len(entries)
         figure, axes = style.panels(*shape, height=height, sharex=True, sharey=True)
         draw_rows(figure, axes, rows)
-        across = rows[0].panels[0].dims[1]
+        _, across = axes_of(rows[0].panels[0])
         style.label_columns(axes, titles, style.label(first[across]))
     return figure, told
 
@@ -205,15 +232,14 @@ def _rows_of(
     lower, upper = runs.get(f"lower_{name}"), runs.get(f"upper_{name}")
     if lower is not None and upper is not None:
         half = panels_of((upper - lower) / 2, entries)
-        label = f"half of {lower.attrs.get('level', 0.9):.0%}"
-        row = states(label, quantity, half, "no end")
-        rows.append(row._replace(colours=WIDTH_MAP, ends=(0.0, row.ends[1])))
+        label = f"± at {lower.attrs.get('level', 0.9):.0%}"
+        rows.append(widths(label, quantity, half))
     return rows
 
 
 def _height(values: xr.DataArray, *, width: float, least: float = 0.9, most: float = 2.0) -> float:
     """Return height [inches] of a map to scale of this width, with room for its numbers."""
-    down, across = (np.ptp(style.places(values, dim)) for dim in style.space(values))
+    down, across = (np.ptp(style.places(values, dim)) for dim in style.plane(values) or ())
     return float(np.clip(width * down / across if across > 0 else most, least, most)) + 0.2
 
 

@@ -8,9 +8,10 @@ import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import QuadMesh, TriMesh
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from matplotlib.tri import TriAnalyzer, Triangulation
 
 from romkit.core.types import Array
 from romkit.plotting import style
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     Attributes:
         label: whose values these are, on the left.
         bar: quantity and unit, beside the colours.
-        panels: values of each panel, (upwards, to the right).
+        panels: values of each panel, (upwards, to the right), or at the points of a mesh.
         colours: their map.
         ends: of the scale.
         missing: what it means that values are not there.
@@ -51,7 +52,7 @@ def panels_of(
     """Return values at some entries, a run or a time say, over a plane, or along a line with the
     time to the right.
     """
-    axes = [*style.space(values), "time"][:2]
+    axes = style.space(values) if style.is_mesh(values) else [*style.space(values), "time"][:2]
     return [values.isel(entry).transpose(*axes) for entry in entries]
 
 
@@ -78,7 +79,7 @@ def compared(
     differences = [b.copy(data=b.values - a.values) for a, b in zip(truth, model, strict=True)]
     low, high = _limits(truth)
     # a model that is lost must not bleach the differences of other times and contexts
-    largest = min(max(map(abs, _limits(differences))), high - low) or 1.0
+    largest = min(_most(differences), high - low) or 1.0
     unit = style.unit(model[0])
     short_truth, short_model = (label.removesuffix(" model") for label in labels)
     difference = f"{short_model} − {short_truth}"
@@ -89,12 +90,29 @@ def compared(
     ]
 
 
+def _most(panels: Sequence[xr.DataArray], *, share: float = 0.98) -> float:
+    """Return size that nearly all values of panels have at most: a last sample does not decide.
+
+    `share`: of the values that are no larger.
+    """
+    sizes = np.abs(np.concatenate([values.values.ravel() for values in panels]))
+    sizes = sizes[np.isfinite(sizes)]
+    if len(sizes) == 0:
+        return 0.0
+    return float(np.quantile(sizes, share)) or float(sizes.max())
+
+
+def widths(label: str, bar: str, panels: list[xr.DataArray]) -> Row:
+    """Return a row of widths of intervals, from zero."""
+    return Row(label, bar, panels, WIDTH_MAP, (0.0, _most(panels)), "no end")
+
+
 def draw_rows(figure: Figure, panels: Array, rows: Sequence[Row]) -> None:
     """Draw rows in panels (rows, columns); those that follow each other on one scale share a bar."""
     for axes, row in zip(panels, rows, strict=True):
         for panel, values in zip(axes, row.panels, strict=True):
             draw_values(panel, values, row)
-        upwards = style.label(values[values.dims[0]])
+        upwards = style.label(values[axes_of(values)[0]])
         axes[0].set_ylabel("\n".join(filter(None, (row.label, upwards))))
     places = zip(rows, panels, strict=True)
     for _, group in itertools.groupby(places, lambda place: (place[0].bar, place[0].ends)):
@@ -102,9 +120,31 @@ def draw_rows(figure: Figure, panels: Array, rows: Sequence[Row]) -> None:
         _add_bar(figure, np.stack(axes_of_scale), of_scale)
 
 
+def axes_of(values: xr.DataArray) -> tuple[str, str]:
+    """Return names of the axes of a panel (upwards, to the right)."""
+    if values.ndim == 1:
+        upwards, across = style.plane(values) or ("", "")
+        return upwards, across
+    return str(values.dims[0]), str(values.dims[1])
+
+
+def _draw_mesh(panel: Axes, values: xr.DataArray, row: Row) -> TriMesh:
+    """Draw values at points of a plane, linear on the triangles between them."""
+    upwards, across = axes_of(values)
+    triangles = Triangulation(values[across].values, values[upwards].values)
+    # slivers along the edge have no neighbour beyond it
+    triangles.set_mask(TriAnalyzer(triangles).get_flat_tri_mask())
+    low, high = style.with_width(*row.ends)
+    shades = matplotlib.colormaps[row.colours].with_extremes(bad=MISSING)
+    look: dict[str, Any] = {"cmap": shades, "vmin": low, "vmax": high, "rasterized": True}
+    mesh = panel.tripcolor(triangles, values.values, shading="gouraud", **look)
+    panel.set_aspect("equal", adjustable="box")
+    return mesh
+
+
 def draw_values(
     panel: Axes, values: xr.DataArray, row: Row, *, pixels: int = 1000, told: float = 0.2
-) -> QuadMesh:
+) -> QuadMesh | TriMesh:
     """Draw values (upwards, to the right) at their places, in the colours of a row; planes are to
     scale, and grey means missing.
 
@@ -112,6 +152,8 @@ def draw_values(
 
     `told`: share of columns without values from which on a panel says why.
     """
+    if values.ndim == 1:
+        return _draw_mesh(panel, values, row)
     upwards, across = values.dims
     columns = np.linspace(0, values.sizes[across] - 1, pixels).astype(int)
     values = values.isel({across: np.unique(columns)})

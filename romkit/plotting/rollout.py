@@ -24,9 +24,6 @@ MOST_PLANES = 2
 ERRORS = ("nrmse", "nrmse_projected")
 """Errors of the reduced model, and of the projection of the truth."""
 
-LEARNED = {"Equation": "a learned equation"}
-"""Dynamics whose class says too little."""
-
 
 @validated
 @style.plain_names
@@ -68,11 +65,12 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     run = style.members(run)
     seed = median_seed(run)
     one_seed = run.isel(seed=seed)
-    fields = [field for field in _on_grid(one_seed) if len(style.space(field.truth)) == 2]
+    fields = [field for field in _on_grid(one_seed) if style.plane(field.truth) is not None]
     shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
     if fields:
         columns, most = _clocks(run), MOST_PLANES
-        across = style.label(fields[0].truth[style.space(fields[0].truth)[1]])
+        _, to_the_right = style.plane(fields[0].truth) or ("", "")
+        across = style.label(fields[0].truth[to_the_right])
     else:
         columns, most = _stretches(shown), style.MAX_CURVES
         across = ""
@@ -155,12 +153,17 @@ def _lines(run: xr.Dataset) -> list[Field]:
 def _rows(run: xr.Dataset, fields: list[Field], columns: list[Column]) -> list[Row]:
     """Return truth, reduced model and difference of each variable."""
     entries = [column.entry for column in columns]
-    labels = style.truth(run), "reduced model"
+    labels = style.truth(run), _model(run)
     rows = []
     for name, *values in fields:
         truth, reduced = (panels_of(whole, entries) for whole in values)
         rows += compared(labels, name, (truth, reduced), "diverged")
     return rows
+
+
+def _model(run: xr.Dataset) -> str:
+    """Return what is drawn beside the truth, in words."""
+    return "forecast" if "forecast_by" in run.attrs else "reduced model"
 
 
 def _clocks(run: xr.Dataset) -> list[Column]:
@@ -252,15 +255,14 @@ def headline(run: xr.Dataset) -> str:
     """
     method = run.attrs.get("projection", "?")
     dynamics = run.attrs.get("dynamics", "?")
-    short = dynamics.removesuffix("Model")
-    dynamics = LEARNED.get(dynamics, short)
+    dynamics = style.LAWS.get(dynamics, dynamics.removesuffix("Model"))
     name = run.attrs.get("system", "data")
     shared = style.context(run, 0, varying=False)
     shared = shared.replace("\n", " ")
     if shared:
         name = f"{name} at {shared}"
-    if "forecast_by" in run.attrs:
-        return f"{name}: {run.attrs['forecast_by']}"
+    if "forecast_by" in run.attrs or method == "identity":
+        return f"{name}: {style.forecaster(run)}"
     latent = run.sizes["latent_component"]
     full = run.sizes["component"]
     return f"{name}: {method} with {latent} of {full} dimensions, {dynamics}"
@@ -273,7 +275,8 @@ def _title(run: xr.Dataset, shown: xr.Dataset, fields: list[Field], drawn: list[
     seeds = run.sizes["seed"]
     lines = [headline(run)]
     if contexts > columns == 1:
-        lines.append(f"{style.context(run, 0, varying=True)}, the first of {contexts} contexts")
+        which = style.context(run, 0, varying=True)
+        lines.append(", ".join(filter(None, (which, f"the first of {contexts} contexts"))))
     elif contexts > columns:
         lines.append(f"the first {columns} of {contexts} contexts")
     if seeds > 1:
@@ -367,8 +370,9 @@ def _error_limits(run: xr.Dataset) -> tuple[float, float]:
     positive = finite[finite > 0]
     if len(positive) == 0:
         return VALID_THRESHOLD / 10, VALID_THRESHOLD * 10
-    # a floor that single good instants do not drag down, and room above the threshold
-    floor = np.quantile(positive, 0.005)
+    # a floor that single good instants, as an exact start, do not drag down, and room above the
+    # threshold
+    floor = np.quantile(positive, 0.05)
     low = min(floor, VALID_THRESHOLD) / 2
     ceiling = max(1.0, positive.max())
     high = min(ceiling, 10.0) * 1.6
@@ -384,8 +388,8 @@ def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     of_projection = run["nrmse_projected"].values
     of_model = run["nrmse"].values
     _draw_seeds(panel, time, of_projection, seed, style.BLUE, projection)
-    _draw_seeds(panel, time, of_model, seed, style.ORANGE, "reduced model")
-    label = f"NRMSE = {VALID_THRESHOLD:g}"
+    _draw_seeds(panel, time, of_model, seed, style.ORANGE, _model(run))
+    label = f"valid up to NRMSE = {VALID_THRESHOLD:g}"
     panel.axhline(VALID_THRESHOLD, label=label, color=style.NEUTRAL, linestyle="--", linewidth=0.8)
     _mark_valid_time(panel, run, seed)
     panel.set_yscale("log")
@@ -415,7 +419,8 @@ def _draw_seeds(
     drawn = positive[:, every]
     for number, curve in enumerate(drawn):
         look: dict[str, Any] = {"linewidth": 0.4, "alpha": 0.5}
-        if number == seed:
+        # what is exact has no line, and no label
+        if number == seed and np.isfinite(curve).any():
             look = {"label": label, "zorder": 3}
         panel.plot(time[every], curve, color=colour, **look)
 

@@ -1,6 +1,7 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
 import functools
+import json
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -38,6 +39,9 @@ DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
 
 TO_THE_RIGHT = ("x", "lon", "longitude")
 """Names of dimensions that maps show from left to right, wherever they stand in the data."""
+
+LAWS = {"Equation": "a learned equation"}
+"""Dynamics whose class says too little."""
 
 # Okabe and Ito's colours, which colour-blind eyes can tell apart
 DARK = "#222222"
@@ -197,12 +201,55 @@ def space(values: xr.DataArray) -> list[str]:
     return sorted(dims, key=lambda dim: dim.lower() in TO_THE_RIGHT)
 
 
+def plane(values: xr.DataArray) -> tuple[str, str] | None:
+    """Return coordinates (upwards, to the right) of a variable over a plane: its two dimensions, or
+    those of the points of a mesh, which is along one; None of others.
+    """
+    dims = space(values)
+    if len(dims) == 2:
+        return dims[0], dims[1]
+    if len(dims) != 1 or dims[0] in values.coords:
+        return None
+    along = [str(name) for name, at in values.coords.items() if at.dims == (dims[0],)]
+    along = [name for name in along if values[name].dtype.kind in "iuf"]
+    if len(along) != 2:
+        return None
+    points = np.stack([values[name].values for name in along], -1).astype(float)  # (P, 2)
+    # points on a line span no triangles
+    sizes = np.linalg.svd(points - points.mean(0), compute_uv=False)
+    if len(points) < 3 or not sizes[1] > 1e-6 * sizes[0]:
+        return None
+    upwards, across = sorted(along, key=lambda name: name.lower() in TO_THE_RIGHT)
+    return upwards, across
+
+
+def is_mesh(values: xr.DataArray) -> bool:
+    """Tell whether a variable is at points of a plane that are on no grid."""
+    return len(space(values)) == 1 and plane(values) is not None
+
+
 def places(values: xr.DataArray, dim: Hashable) -> Array:
     """Return coordinates along a dimension, or numbers of points where they are no numbers."""
     coordinate = values[dim].values
     if coordinate.dtype.kind in "iuf":
         return coordinate
     return np.arange(len(coordinate))
+
+
+def forecaster(run: xr.Dataset) -> str:
+    """Return what made a forecast, in words: the attribute `forecast_by`, or law and latents; empty
+    where nothing is known.
+    """
+    attrs = run.attrs
+    if "forecast_by" in attrs:
+        return str(attrs["forecast_by"])
+    method, law = (str(attrs.get(name) or "") for name in ("projection", "dynamics"))
+    law = LAWS.get(law, law.removesuffix("Model"))
+    if method == "identity":
+        return f"{law} of the state itself"
+    number = json.loads(attrs.get("projection_config", "{}")).get("latent_dim")
+    of_latents = f"{number} latents, {method}" if number else method
+    return f"{law} of {of_latents}" if law and of_latents else law or of_latents
 
 
 def truth(run: xr.Dataset) -> str:

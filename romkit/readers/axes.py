@@ -22,7 +22,8 @@ def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr
     """Return data of a file with names for the axes that have none.
 
     An array of increasing numbers called t, time or times is the time of arrays that are as long
-    along their first axis. Another array of one axis is a coordinate of its own. Other axes are
+    along their first axis. Another array of one axis is a coordinate of its own, and that of the one
+    axis of its length where its numbers rise or fall and no other has the length. Other axes are
     called axis_1, axis_2 and so on by their place, and with the name of the array in front where
     another is of another length.
 
@@ -45,11 +46,12 @@ def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr
     dim = time if time in TIMES else TIMES[0]
     _warn_of_squares(name, nameless, time, clock.size)
     variables: dict[Hashable, xr.Variable] = {}
+    places = _places(nameless, clock.size)
     lengths: dict[str, int] = {}
     for key, variable in data.variables.items():
         dims = variable.dims
         if key in nameless:
-            dims = _names_of_axes(str(key), variable, dim, clock.size, lengths)
+            dims = _names_of_axes(str(key), variable, dim, clock.size, places, lengths)
         if key != time:
             variables[key] = xr.Variable(dims, variable.data, variable.attrs)
     coords = {dim: (dim, clock.values, clock.attrs)}
@@ -95,8 +97,32 @@ def _warn_of_squares(
             )
 
 
+def _places(variables: Mapping[str, xr.Variable], length: int) -> dict[int, str]:
+    """Return the coordinate of axes by their length, but for that of the time: rising or falling
+    numbers, the only array of one axis that has this length.
+    """
+    of_length: dict[int, list[str]] = {}
+    for key, variable in variables.items():
+        if variable.ndim == 1 and variable.size not in (1, length):
+            of_length.setdefault(variable.size, []).append(key)
+    places = {}
+    for size, keys in of_length.items():
+        numbers = variables[keys[0]]
+        if len(keys) > 1 or numbers.dtype.kind not in "iuf":
+            continue
+        steps = np.diff(numbers.values)
+        if (steps > 0).all() or (steps < 0).all():
+            places[size] = keys[0]
+    return places
+
+
 def _names_of_axes(
-    key: str, variable: xr.Variable, time: str, length: int, lengths: dict[str, int]
+    key: str,
+    variable: xr.Variable,
+    time: str,
+    length: int,
+    places: Mapping[int, str],
+    lengths: dict[str, int],
 ) -> tuple[Hashable, ...]:
     """Return names of the axes of an array, and keep the lengths of those that have no own name."""
     has_time = variable.shape[0] == length
@@ -107,6 +133,8 @@ def _names_of_axes(
         dim = f"axis_{place}"
         if place == 0 and has_time:
             dim = time
+        elif size in places and variable.shape.count(size) == 1:
+            dim = places[size]
         elif lengths.setdefault(dim, size) != size:
             dim = f"{key}_{dim}"
         dims.append(dim)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import QuadMesh, TriMesh
 from PIL import Image
 
 import romkit
@@ -405,7 +405,7 @@ def test_a_forecast_in_its_own_dimensions_is_drawn_as_that_over_components():
         "truth",
         "forecast",
         "forecast − truth",
-        "half of 80%",
+        "± at 80%",
     ]
     names = list(band.component.values[:4])
     drawn, reference = (plot_forecast(each, data, components=names) for each in (own, band))
@@ -507,3 +507,22 @@ def test_frames_say_which_run_they_are_of():
     data = describe(runs.assign_coords(time=np.arange(5.0)), context=["k"])
     figure = plotting.plot_frames(data, trajectory=2)
     assert figure.get_suptitle() == "k = 4, one of 3 runs"
+
+
+def test_fields_on_a_mesh_are_maps_of_its_triangles():
+    points = np.random.default_rng(0).uniform(size=(60, 2))
+    time = np.linspace(0, 3, 31)
+    states = np.sin(4 * points[:, 0] - time[:, None])  # (31, 60)
+    places = {"time": time, "x": ("point", points[:, 0]), "y": ("point", points[:, 1])}
+    truth = describe(xr.Dataset({"T": (("time", "point"), states)}, places))
+    known = truth.state
+    band = truth.assign(state=known + 0.1, lower=known - 0.1, upper=known + 0.3)
+    forecast = romkit.data.fields(band).assign_attrs(projection="identity", dynamics="Equation")
+    figure = plot_forecast(forecast, truth)
+    assert isinstance(figure.axes[0].collections[0], TriMesh)
+    assert "x" in {panel.get_xlabel() for panel in figure.axes}
+    title = figure.get_suptitle()
+    assert "a learned equation of the state itself" in title
+    assert "100% of the truth within the 90% intervals" in title
+    error = 0.1 / np.sqrt(np.square(states.std(0)).mean())
+    assert f"error {error:.2g} " in title

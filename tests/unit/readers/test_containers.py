@@ -84,3 +84,17 @@ def test_files_of_dedalus_are_refused_with_the_lines_that_read_them(tmp_path):
         file["tasks/u"] = RUNS[0]
         file["scales/sim_time"] = TIME
     refused("sim_time", romkit.open, tmp_path / "snapshots.h5", error=FileError)
+
+
+def test_arrays_of_places_name_the_axes_that_are_as_long(tmp_path):
+    x, y, steps = np.linspace(0, 1, 6), np.linspace(2, 0, 5), np.arange(7.0)
+    u = np.random.default_rng(0).normal(size=(len(TIME), 6, 5))
+    square, mask = np.zeros((len(TIME), 7, 7)), np.array([0.0, 1.0, 0.0])
+    path = tmp_path / "field.npz"
+    np.savez(path, t=TIME, x=x, y=y, u=u, steps=steps, square=square, mask=mask, v=u[:, :3])
+    data = romkit.open(path)
+    assert data["u"].dims == ("t", "x", "y")
+    assert np.array_equal(data["y"], y)
+    # which of two axes is meant, nobody can tell, and numbers that go up and down are no places
+    assert "steps" not in data["square"].dims
+    assert "mask" not in data["v"].dims
