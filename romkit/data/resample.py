@@ -233,10 +233,8 @@ def _scales(values: Array) -> tuple[Array, Array]:
 
 def _between_neighbours(grid: Array, times: Array, step: float) -> Array:
     """Tell whether times lie between two of the grid (K,) that are one step apart."""
-    right = np.searchsorted(grid, times).clip(1, len(grid) - 1)
-    interval = grid[right] - grid[right - 1]
-    is_within = (times >= grid[0]) & (times <= grid[-1])
-    return is_within & (interval < 1.5 * step)
+    interval = np.diff(grid, prepend=-np.inf, append=np.inf)[np.searchsorted(grid, times)]
+    return (interval < 1.5 * step) | (times == grid[0])
 
 
 def _warn_of_gaps(courses: Courses, grid: Array) -> None:
@@ -258,10 +256,8 @@ def _warn_of_few(data: xr.Dataset) -> None:
     too_few = (counts > 0) & (counts < FEWEST)
     if not too_few.any():
         return
-    runs, components = np.nonzero(too_few)
-    names = component_names(data)
-    labels = sorted({str(names[component]) for component in components})
-    text = f"data: {listed(labels, 5)} of runs {listed(sorted(set(runs.tolist())), 5)}"
+    labels = sorted(np.array(component_names(data))[too_few.any(0)])
+    text = f"data: {listed(labels, 5)} of runs {listed(np.flatnonzero(too_few.any(1)), 5)}"
     fix = "drop these runs or components, or measure more"
     warn(f"{text}: fewer than {FEWEST} samples, which stay missing; {fix}", DataWarning)
 
@@ -340,8 +336,7 @@ def _steps(grid: Array, times: Array, values: Array) -> Array:
     largest = max(abs(grid[-1]), abs(times[-1]))
     tolerance = 1e-9 * largest  # times of the grid are rounded
     later = np.searchsorted(times, grid + tolerance, side="right")
-    place = np.clip(later - 1, 0, None)
-    return values[place]
+    return values[(later - 1).clip(0)]
 
 
 def _at_times(
@@ -362,9 +357,7 @@ def _at_times(
         if is_known.any():
             course = rule(grid, times[is_known], row[is_known])
         courses.append(course)
-    *lead, _ = rows.shape
-    result = np.reshape(courses, (*lead, len(grid)))
-    result = np.moveaxis(result, -1, 1)  # (C, K, ...)
+    result = np.moveaxis(np.reshape(courses, (*rows.shape[:-1], len(grid))), -1, 1)  # (C, K, ...)
     along_time = [name for name, coord in ordered.coords.items() if "time" in coord.dims]
     coords = ordered.drop_vars(along_time).coords
     return xr.DataArray(result, dims=ordered.dims, coords=coords, attrs=ordered.attrs)

@@ -1,6 +1,7 @@
 """Context of data of others: coordinates, variables and attributes that are parameters of runs."""
 
 import contextlib
+import itertools
 
 import numpy as np
 import xarray as xr
@@ -51,9 +52,8 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
     number = described.sizes["trajectory"]
     if number == 1:
         return names
-    is_constant = {name: _is_constant(described[name]) for name in names}
-    varying = tuple(name for name in names if not is_constant[name])
-    text = ", ".join(filter(is_constant.get, names))
+    varying = tuple(itertools.filterfalse(lambda name: _is_constant(described[name]), names))
+    text = ", ".join(name for name in names if name not in varying)
     if declared and not varying:
         raise InputError(
             "context",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import pandas as pd
 import xarray as xr
@@ -123,16 +123,13 @@ def read_all(paths: Sequence[Path]) -> list[xr.Dataset] | list[pd.DataFrame]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sources = [_content(path) for path in paths]
-    said = {(str(warning.message), warning.category): warning for warning in caught}
-    for warning in said.values():
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    tables = [source for source in sources if isinstance(source, pd.DataFrame)]
-    datasets = [source for source in sources if isinstance(source, xr.Dataset)]
+    for said in {str(warning.message): warning for warning in caught}.values():
+        warnings.warn_explicit(said.message, said.category, said.filename, said.lineno)
     for path, source in zip(paths, sources, strict=True):
         if type(source) is not type(sources[0]):
             problem = f"is of another kind than {paths[0]}"
             raise FileError(path, problem=problem, fix="give tables alone, or none")
-    return tables or datasets
+    return cast("list[xr.Dataset] | list[pd.DataFrame]", sources)
 
 
 @cache
@@ -145,7 +142,7 @@ def _readers() -> tuple[Reader, ...]:
         except Exception as error:  # of another package
             warn(f"the reader {entry.name} cannot be loaded ({reason(error)})", DataWarning)
             continue
-        if callable(getattr(reader, "can_read", None)) and callable(getattr(reader, "read", None)):
+        if all(callable(getattr(reader, name, None)) for name in ("can_read", "read")):
             readers.append(reader)
         else:
             warn(f"the reader {entry.name} lacks can_read(path) or read(path)", DataWarning)
