@@ -169,20 +169,15 @@ def with_missing_times(
         return data, 0
     step = float(np.median(steps))
     counts = np.round(steps / step)  # intervals of the grid in each interval of the times
-    is_even = np.abs(steps - counts * step) <= ROUNDING * step
-    if not is_even.all() or (counts < 1).any():
-        return data, 0
-    size = int(counts.sum()) + 1
-    missing = size - len(times)
+    is_even = (counts >= 1) & (np.abs(steps - counts * step) <= ROUNDING * step)
+    places = np.cumsum([0, *counts]).astype(int)
+    size = places[-1] + 1
     # with few of its times there, a grid is a coincidence
-    if not missing or len(times) < present * size:
+    if not is_even.all() or size == len(times) or len(times) < present * size:
         return data, 0
-    behind = np.cumsum(counts)
-    places = np.concatenate([[0], behind]).astype(int)
     grid = np.interp(np.arange(size), places, times)
     grid[places] = times  # to the bit, or `reindex` would not find them
     about = data[dim].attrs
-    sparse = data.assign_coords({dim: (dim, times, about)})
-    complete = sparse.reindex({dim: grid})
+    complete = data.assign_coords({dim: (dim, times, about)}).reindex({dim: grid})
     complete[dim].attrs.update(about)
-    return complete, missing
+    return complete, int(size - len(times))

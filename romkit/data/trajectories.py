@@ -51,20 +51,15 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
 
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
     """Raise unless data have as many components; where it has these, they must be in this order."""
-    size = data.sizes["component"]
-    count = len(names)
-    if size != count:
-        raise InputError(
-            argument, expected=f"{count} components", got=size, fix="use matching data"
-        )
     labels = component_names(data)
-    if reordered(labels, tuple(names)):
-        raise InputError(
-            argument,
-            expected=f"components in the order {names[0]} ... {names[-1]}",
-            got=f"{labels[0]} ... {labels[-1]}",
-            fix="select them in this order: data.sel(component=[...])",
-        )
+    expected, got, fix = f"{len(names)} components", str(len(labels)), "use matching data"
+    if len(labels) == len(names):
+        if not reordered(labels, tuple(names)):
+            return
+        expected = f"components in the order {names[0]} ... {names[-1]}"
+        got = f"{labels[0]} ... {labels[-1]}"
+        fix = "select them in this order: data.sel(component=[...])"
+    raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
 def check_grid(data: xr.Dataset, layout: Layout) -> None:
