@@ -51,6 +51,7 @@ from romkit.learning.expected import (
     combined,
     expected_changes,
     expected_errors,
+    kriging_of,
     likely,
 )
 from romkit.metrics import deviations, per_unit
@@ -289,7 +290,7 @@ class InterpolatedRuns:
         tolerance = float(runs.attrs["tolerance"])
         kernel = None
         if "reach" in runs.attrs:
-            kernel = Kriging(reach=float(runs.attrs["reach"]), noise=float(runs.attrs["noise"]))
+            kernel = kriging_of(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
         clocks = None
         if CLOCK in runs:
             clocks = runs[CLOCK].values
