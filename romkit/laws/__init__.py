@@ -14,6 +14,7 @@ from romkit.laws.neural_ode import NeuralODE
 from romkit.laws.operators import DMD, OperatorInference
 from romkit.laws.phase import PhaseLaw
 from romkit.laws.polynomial import PolynomialLaw
+from romkit.laws.rational import Rational, RationalLaw
 from romkit.laws.samples import LatentSamples
 from romkit.laws.scaling import Scaling
 from romkit.laws.sindy import SINDy, WeakSINDy
@@ -34,6 +35,7 @@ LAWS: dict[str, type[Estimator]] = {
     "steady": Steady,
     "limit-cycle": LimitCycle,
     "hamiltonian": Hamiltonian,
+    "rational": Rational,
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
@@ -52,6 +54,8 @@ __all__ = [
     "OperatorInference",
     "PhaseLaw",
     "PolynomialLaw",
+    "Rational",
+    "RationalLaw",
     "SINDy",
     "Scaling",
     "Steady",

@@ -25,9 +25,10 @@ from romkit.laws.limit_cycle import LimitCycleLaw
 from romkit.laws.network import NeuralODEModel
 from romkit.laws.orbits import NODES
 from romkit.laws.phase import PhaseLaw
+from romkit.laws.rational import RationalLaw
 from romkit.laws.scaling import Scaling
 
-LAWS = (BoundedLaw, Equation, HamiltonianLaw, LimitCycleLaw, NeuralODEModel, PhaseLaw)
+LAWS = (BoundedLaw, Equation, HamiltonianLaw, LimitCycleLaw, NeuralODEModel, PhaseLaw, RationalLaw)
 LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
 CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
 """Everything that a file of a law may hold."""
@@ -79,6 +80,8 @@ def _libraries(law: LearnedField) -> Iterator[Library]:
         yield from _libraries(law.speed)
     elif isinstance(law, BoundedLaw):
         yield from _libraries(law.law)
+    elif isinstance(law, RationalLaw):
+        yield from _libraries(law.polynomial)
     elif isinstance(law, Equation):
         yield law.basis.library
         yield law.basis.context_library
@@ -120,7 +123,10 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         _check_rates(law.law)
         _check_rates_at_zero(law, law.centre, law.latent_dim, law.law.basis.context)
         return
-    if isinstance(law, Equation):
+    if isinstance(law, RationalLaw):
+        like = law.numerator[0]
+        context = law.polynomial.basis.context
+    elif isinstance(law, Equation):
         like = law.coefficients[..., 0, :]
         context = law.basis.context
     elif isinstance(law, LimitCycleLaw):
@@ -194,6 +200,14 @@ RULES: dict[type, tuple[Rule, ...]] = {
         (lambda law: law.nodes.shape[-2] == NODES, "orbits of another number of nodes"),
         (lambda law: law.nodes.shape[-3] == law.frequency.shape[-1], "nodes and frequency differ"),
         (lambda law: law.library.degree < law.nodes.shape[-3] + 1, "a degree beyond their number"),
+    ),
+    RationalLaw: (
+        (
+            lambda law: law.numerator.shape == law.polynomial.coefficients.shape,
+            "numerators of other terms",
+        ),
+        (lambda law: law.latent < law.latent_dim, "a denominator of no latent"),
+        (lambda law: bool((law.half > 0).all()), "a denominator that is not positive"),
     ),
     NeuralODEModel: (
         (lambda law: len(law.layers) > 0, "no layers"),

@@ -35,8 +35,11 @@ from romkit.laws.useless import USEFUL, warn_if_useless
 from romkit.projections import Identity
 from romkit.select import Candidate, Policy, Trial, preferred, search
 
-KINDS = ("polynomial", "limit-cycle")
-"""Laws that are tried by default."""
+BOUNDED = ("polynomial", "limit-cycle")
+"""Laws that are tried by default where they have to be bounded."""
+
+KINDS = (*BOUNDED, "rational")
+"""Laws that are tried by default, those that such data can have."""
 
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
@@ -111,8 +114,9 @@ def law(
     projection = placed(projection, device)
     family, shapes = projection.for_law(data)
     policy = Policy()
+    usual = BOUNDED if bounded else KINDS
     candidates = _candidates(
-        [settings_of(kind) for kind in kinds or KINDS], family, shapes, seconds, seed
+        [settings_of(kind) for kind in kinds or usual], family, shapes, seconds, seed
     )
     # a single candidate has nothing to be compared with
     folds = len(candidates[0].folds) if len(candidates) > 1 else 1

@@ -88,6 +88,7 @@ def test_all_dynamics_are_here():
         laws.LimitCycleLaw,
         laws.NeuralODEModel,
         laws.PhaseLaw,
+        laws.RationalLaw,
     }
 
 
