@@ -1,8 +1,10 @@
 """Laws that cannot blow up: equations with a ball that every trajectory enters."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,6 +69,7 @@ class BoundedLaw(LearnedField):
     rate: float
     strength: float
     power: int
+    report: Sequence[Mapping[str, Any]] = ()
 
     order = property(attrgetter("law.order"))
     latent_dim = property(attrgetter("law.latent_dim"))
@@ -76,7 +79,6 @@ class BoundedLaw(LearnedField):
     control_unit = property(attrgetter("law.control_unit"))
     source = property(attrgetter("law.source"))
     samples = property(attrgetter("law.samples"))
-    report = property(attrgetter("law.report"))
     domain = property(attrgetter("law.domain"))
     last = property(attrgetter("law.last"))
     coefficient_count = property(attrgetter("law.coefficient_count"))
@@ -133,7 +135,7 @@ def bounded_law(law: LearnedField, samples: LatentSamples) -> LearnedField:
     # twice differentiable, and steeper than the highest power of the law
     power = max(2, math.ceil((degree - 1) / 2))
     strength = (rate + growth) / (radius**2 / free**2 - 1) ** power
-    return BoundedLaw(law, mean, largest, free, radius, rate, strength, power)
+    return BoundedLaw(law, mean, largest, free, radius, rate, strength, power, law.report)
 
 
 def growth_at(law: Equation, samples: LatentSamples, radius: float) -> float:

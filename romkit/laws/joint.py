@@ -375,10 +375,17 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
     if not several:
         return law
     basis, errors = _simplest(several, folds, time.process_time() + seconds)
-    made = _as_law(without_insignificant(_whole(basis, samples)), basis, samples)
+    made = with_terms(basis, samples)
     if _is_preferred(made, errors, law, samples, folds):
         return replace(made, domain=law.domain)
     return law
+
+
+def with_terms(basis: Features, samples: LatentSamples) -> Equation:
+    """Return the equation of terms that is fitted together with the states of samples, without the
+    terms that are zero within three standard errors.
+    """
+    return _as_law(without_insignificant(_whole(basis, samples)), basis, samples)
 
 
 Folds = Sequence[tuple[LatentSamples, LatentSamples]]

@@ -47,7 +47,7 @@ from romkit.learning.rhythm import with_rhythm
 from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
-from romkit.verbs.law import report_of
+from romkit.verbs.law import BOUNDED, report_of
 
 SEARCHED = 2 / 3
 """Share of the time in which candidates are tried: fits to whole runs take about a third of it."""
@@ -69,6 +69,7 @@ def learn(
     variants: Sequence[str] = VARIANTS,
     period: Positive | None = None,
     seconds: Seconds = 60.0,
+    bounded: bool = False,
     device: Device | None = None,
     seed: Seed = 0,
 ) -> Learned | SteadyModel:
@@ -108,6 +109,7 @@ def learn(
         seconds: of the processor, about how long all of it may take, but for hidden parameters. Two
             thirds are for the choice; fits to whole runs, of all runs and of the folds, share the rest,
             and end early where it is used up. A first candidate is always fitted.
+        bounded: make it a law that cannot blow up, as in `romkit.law`.
         device: "cpu" (default) or "cuda", where laws are fitted, as in `romkit.law`.
         seed: of all random numbers.
 
@@ -168,11 +170,13 @@ def learn(
     policy = Policy()
     if fields is not None:
         return learned_steady(spaces, test, seconds, policy)
+    if bounded and kinds is None:
+        kinds = (*BOUNDED, INTERPOLATION)
     with runtime.budget("candidates and fits", seconds):
         order = _tried(spaces, latent_dim, kinds, SEARCHED * seconds, seed, policy)
         chosen = _chosen(order, policy)
-        whole = fitted_model(chosen.model, ALL)
-        of_folds = left_out(chosen.model)
+        whole = fitted_model(chosen.model, ALL, bounded=bounded)
+        of_folds = left_out(chosen.model, whole.terms, bounded=bounded)
     judged = of_folds
     if test is not None:
         judged = held_out_runs(whole, chosen.model.spaces, test)

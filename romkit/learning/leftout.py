@@ -14,9 +14,14 @@ from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.data.context import contexts_of
 from romkit.integrators import LearnedField
+from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL
+from romkit.laws.equations import Equation
+from romkit.laws.features import Features
+from romkit.laws.joint import jointly, with_terms
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
+from romkit.laws.samples import LatentSamples
 from romkit.laws.shooting import POLISHED
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
@@ -28,11 +33,19 @@ from romkit.verbs.sizes import gaps, sizes_between
 
 
 class Fitted(NamedTuple):
-    """A manifold with a law, and the errors (C,) of its forecasts of all runs [deviations]."""
+    """A manifold with a law.
+
+    Attributes:
+        projection: the manifold.
+        law: of its latents.
+        errors: (C,) of its forecasts of all runs [deviations].
+        terms: of a law that was fitted together with the states of noisy runs; None of others.
+    """
 
     projection: Projection
     law: LearnedField
     errors: Array
+    terms: Features | None
 
 
 class LeftOut(NamedTuple):
@@ -54,8 +67,22 @@ class LeftOut(NamedTuple):
     gaps: Array
 
 
-def fitted_model(candidate: ModelCandidate, fold: int, *, shortening: float = 30.0) -> Fitted:
+def fitted_model(
+    candidate: ModelCandidate,
+    fold: int,
+    terms: Features | None = None,
+    *,
+    bounded: bool = False,
+    shortening: float = 30.0,
+) -> Fitted:
     """Fit manifold and law of a candidate to the runs that a fold keeps; to all for `ALL`.
+
+    Where runs have noise, an equation of all of them is fitted together with their states, if it is
+    as good then, and equations of folds likewise.
+
+    `terms`: of an equation of all runs that was fitted together with their states.
+
+    `bounded`: whether to make it a law that cannot blow up.
 
     `shortening`: CPU seconds after which no shorter equation is tried.
     """
@@ -66,26 +93,47 @@ def fitted_model(candidate: ModelCandidate, fold: int, *, shortening: float = 30
         if candidate.estimator.refine:
             law = refined(law, train, judge, rows)
         seconds = min(shortening, runtime.left())
-        if fold == ALL and candidate.latents == 0 and seconds > 0:
-            # equations of physical quantities are read
-            law = short(law, candidate, seconds)
+        if terms is not None:
+            law = with_terms(terms, train)
+        elif fold == ALL and seconds > 0:
+            law, terms = _of_all(law, candidate, train, seconds)
+        if bounded:
+            law = bounded_law(law, train)
         # steps so short that their error is none of the law's, as forecasts have it
         rows = torch.arange(len(judge.states))
         errors = judge.errors(law, rows, POLISHED).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
-    return Fitted(projection, law, errors)
+    return Fitted(projection, law, errors, terms)
 
 
-def left_out(candidate: ModelCandidate) -> LeftOut:
-    """Forecast the runs of each fold by a model that was fitted to the others."""
+def _of_all(
+    law: LearnedField, candidate: ModelCandidate, train: LatentSamples, seconds: float
+) -> tuple[LearnedField, Features | None]:
+    """Return the law of all runs without their noise, with its terms, or a shorter law of a complete
+    state.
+    """
+    without_noise = jointly(law, train, seconds)
+    if without_noise is not law:
+        assert isinstance(without_noise, Equation)
+        return without_noise, without_noise.basis
+    if candidate.latents == 0:
+        # equations of physical quantities are read
+        return short(law, candidate, seconds), None
+    return law, None
+
+
+def left_out(
+    candidate: ModelCandidate, terms: Features | None = None, *, bounded: bool = False
+) -> LeftOut:
+    """Forecast the runs of each fold by a model that was fitted to the others, as `fitted_model`."""
     spaces = candidate.spaces
     contexts = scaled(contexts_of(spaces.data), spaces.data)
     measure = Measure.by(spaces.data)
     runs, several, learned, widths = [], [], [], []
     for fold in track(range(len(spaces.folds)), "runs that are left out"):
         rows = spaces.folds[fold].numpy()
-        projection, law, errors = fitted_model(candidate, fold)
+        projection, law, errors, _ = fitted_model(candidate, fold, terms, bounded=bounded)
         missed = spaces.left_out(fold)
         run = rolled_out(projection, law, missed)
         forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
