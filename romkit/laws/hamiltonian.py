@@ -2,9 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
 from romkit.core.tensors import evenly, least_norm
+from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws import symbolic
 from romkit.laws.base import TrajectoryEstimator
@@ -22,10 +24,18 @@ from romkit.laws.equations import Equation
 from romkit.laws.features import Features
 from romkit.laws.libraries import Polynomial
 from romkit.laws.polynomial import PolynomialLaw, boxed, equation, number_of_contexts
-from romkit.laws.samples import LatentSamples
+from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.shooting import ROUGH
 from romkit.laws.terms import LatentTerms
 from romkit.laws.trajectories import ShootingProblem, context_terms
+
+Value = TypeVar("Value")
+
+
+def known(value: Value | None) -> Value:
+    """Return a setting that is no longer left open."""
+    assert value is not None
+    return value
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -157,7 +167,7 @@ class Hamiltonian(TrajectoryEstimator):
         free = PolynomialLaw(degree=rates, context_degree=self.context_degree)
         settings = []
         for law in free.candidates(samples):
-            degree = self.degree or law.degree + 1
+            degree = self.degree or known(law.degree) + 1
             for damped in self._dampings(samples):
                 settings.append(Hamiltonian(degree, law.context_degree, damped, self.ridge))
         return list(dict.fromkeys(settings))
@@ -166,7 +176,7 @@ class Hamiltonian(TrajectoryEstimator):
         return self._law(samples, ComposedFit.brief)
 
     def refitted(
-        self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
+        self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
     ) -> HamiltonianLaw:
         """Fit whole trajectories from the numbers of a law of windows of some time scales."""
         assert isinstance(law, HamiltonianLaw)
@@ -180,13 +190,15 @@ class Hamiltonian(TrajectoryEstimator):
     def _fit(self, samples: LatentSamples, seed: int) -> HamiltonianLaw:
         return self._law(samples, ComposedFit.whole)
 
-    def _law(self, samples: LatentSamples, fitted: object) -> HamiltonianLaw:
+    def _law(
+        self, samples: LatentSamples, fitted: Callable[[ComposedFit, Tensor], Tensor]
+    ) -> HamiltonianLaw:
         settings = self
         if None in (self.degree, self.context_degree, self.damped):
             settings = self.candidates(samples)[0]
         _check(samples, settings)
         samples = boxed(samples)
-        free = PolynomialLaw(max(1, settings.degree - 1), settings.context_degree)
+        free = PolynomialLaw(max(1, known(settings.degree) - 1), settings.context_degree)
         start = free.compared(samples, 0)
         shape = _Shape.of(start.basis, samples, settings)
         return shape.law(fitted(shape.fit(samples), shape.start(start, samples)), samples)
@@ -244,12 +256,14 @@ class _Shape:
         p = len(samples.parameters)
         corners = 0
         if settings.damped:
-            depends = settings.context_degree > 0 and 2**p <= number_of_contexts(samples)
+            depends = known(settings.context_degree) > 0 and 2**p <= number_of_contexts(samples)
             corners = 2**p if depends else 1
-        context = Chebyshev(settings.context_degree)
-        library = Polynomial(max(1, settings.degree - 1))
+        context = Chebyshev(known(settings.context_degree))
+        library = Polynomial(max(1, known(settings.degree) - 1))
         basis = replace(basis, library=library, context_library=context)
-        return cls(settings, Monomials(len(basis.variables), settings.degree), basis, corners)
+        return cls(
+            settings, Monomials(len(basis.variables), known(settings.degree)), basis, corners
+        )
 
     @property
     def m(self) -> int:
@@ -281,7 +295,8 @@ class _Shape:
         if self.corners:
             of_corners = corner_weights(scaled, self.corners)  # (N, corners)
             A = A - torch.einsum("gk,kab,kcb->gac", of_corners, L, L)
-        number = math.comb(self.m + self.basis.library.degree, self.m)
+        degree = max(1, self.energy.degree - 1)
+        number = math.comb(self.m + degree, self.m)
         slopes = self.energy.slopes()[:, :number, 1:]  # (m, K, K' - 1)
         gradient = torch.einsum("ikl,lq,gq->gki", slopes, h, factors)
         return gradient @ A.mT
@@ -302,7 +317,7 @@ class _Shape:
 
     def _contexts(self, samples: LatentSamples) -> Tensor:
         """Return contexts (G, p) of the groups of runs, as `ShootingProblem.of` has them."""
-        context = samples.context.double()[:: len(samples.times)]
+        context = samples.context.double()[:: len(trajectory_times(samples))]
         return context[:1] if context.shape[-1] == 0 else torch.unique(context, dim=0)
 
     def start(self, free: Equation, samples: LatentSamples) -> Tensor:
@@ -428,7 +443,7 @@ class _Shape:
             f"shooting of {samples.source}, with an energy",
         )
         known = {part.name: getattr(law, part.name) for part in fields(Equation)}
-        of_energy = replace(self.basis, library=Polynomial(self.settings.degree))
+        of_energy = replace(self.basis, library=Polynomial(self.energy.degree))
         return HamiltonianLaw(
             **known,
             energy_basis=of_energy,
@@ -458,7 +473,7 @@ class _Shape:
     def _context_library(self) -> Chebyshev:
         """Terms of the context of the rates: those of H, times those of R."""
         of_dissipation = len(self.basis.context) if self.corners > 1 else 0
-        return Chebyshev(self.settings.context_degree + of_dissipation)
+        return Chebyshev(known(self.settings.context_degree) + of_dissipation)
 
     def _coefficients(self, eta: Tensor, basis: Features, samples: LatentSamples) -> Tensor:
         """Return coefficients (K q, m) of the rates in the terms of the context."""

@@ -20,7 +20,7 @@ from romkit.integrators.region import Region
 from romkit.laws.base import TrajectoryEstimator
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
-from romkit.laws.hamiltonian import corner_weights
+from romkit.laws.hamiltonian import corner_weights, known
 from romkit.laws.libraries import Polynomial
 from romkit.laws.polynomial import HIGHEST, boxed, equation, number_of_contexts
 from romkit.laws.samples import LatentSamples, trajectory_times
@@ -213,8 +213,8 @@ class Rational(TrajectoryEstimator):
     def _columns(self, samples: LatentSamples) -> int:
         """Return number of terms of each equation."""
         m, p = samples.targets.shape[-1], len(samples.parameters)
-        of_context = math.comb(p + self.context_degree, p)
-        return 2 * math.comb(m + self.degree, m) * of_context
+        of_context = math.comb(p + known(self.context_degree), p)
+        return 2 * math.comb(m + known(self.degree), m) * of_context
 
     def _screened(
         self,
@@ -316,6 +316,19 @@ class _Intervals(NamedTuple):
     corners: Tensor
     basis: Features
 
+    def only(self, rows: Tensor) -> "_Intervals":
+        """Return some of the intervals, by their numbers."""
+        begin, end, duration, path, factors, corners, basis = self
+        return _Intervals(
+            begin[rows],
+            end[rows],
+            duration[rows],
+            path[rows],
+            factors[rows],
+            corners[rows],
+            basis,
+        )
+
     @property
     def unit(self) -> Tensor:
         """Typical size (m,) of a change."""
@@ -360,7 +373,9 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     from scipy.interpolate import CubicSpline  # slow to import
 
     boxes = boxed(samples)
-    basis = Features.of(boxes, Polynomial(settings.degree), Polynomial(settings.context_degree))
+    basis = Features.of(
+        boxes, Polynomial(known(settings.degree)), Polynomial(known(settings.context_degree))
+    )
     context = basis.context if basis.context.coordinates else without_shift(basis.context)
     basis = replace(basis, variables=without_shift(basis.variables), context=context)
     times = trajectory_times(samples).double()
@@ -393,7 +408,7 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     )
     seen = (whole.begin + whole.end + whole.path.sum(1)).isfinite().all(-1).nonzero().flatten()
     rows = seen[evenly(len(seen), most)]
-    return _Intervals(*(part[rows] for part in whole[:-1]), basis)
+    return whole.only(rows)
 
 
 def _terms(intervals: _Intervals, w: Tensor, denominator: _Denominator) -> Tensor:
@@ -640,13 +655,13 @@ def _best_start(
     `rounds`: of each start.
     """
     rows = evenly(len(intervals.begin), most)
-    few = _Intervals(*(part[rows] for part in intervals[:-1]), intervals.basis)
-    corners = few.corners.shape[-1]
-    starts = itertools.product((settings.power, 2 * settings.power), quantiles)
+    few = intervals.only(rows)
+    corners, latent = few.corners.shape[-1], known(settings.latent)
+    starts = itertools.product((known(settings.power), 2 * known(settings.power)), quantiles)
     several = []
     for power, quantile in starts:
-        half = few.begin[:, settings.latent].quantile(quantile).clamp(min=1e-3)
-        start = _Denominator(settings.latent, power, half.expand(corners))
+        half = few.begin[:, latent].quantile(quantile).clamp(min=1e-3)
+        start = _Denominator(latent, power, half.expand(corners))
         several.append(_iterated(few, start, rounds))
     return min(several, key=attrgetter("error")).solution.denominator
 
