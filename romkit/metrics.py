@@ -6,6 +6,7 @@ mean.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -88,9 +89,8 @@ def deviations(data: xr.Dataset) -> Array:
     return per_unit(deviation_of_components(data), data)
 
 
-def deviation_of_components(data: xr.Dataset, *, piece: int = 2**20) -> Array:
-    """Return the standard deviation (n,) of each component, without what is missing, in pieces of so
-    many numbers: all at once would take the memory of the states three times.
+def deviation_of_components(data: xr.Dataset) -> Array:
+    """Return the standard deviation (n,) of each component, without what is missing.
 
     Example:
         >>> import romkit
@@ -98,10 +98,16 @@ def deviation_of_components(data: xr.Dataset, *, piece: int = 2**20) -> Array:
         >>> romkit.metrics.deviation_of_components(data).shape
         (36,)
     """
-    states = data["state"].values
+    return in_pieces(np.nanstd, data["state"].values)
+
+
+def in_pieces(statistic: Callable[..., Array], states: Array, *, piece: int = 2**20) -> Array:
+    """Return a statistic (n,) over runs and times of states (C, T, n), in pieces of so many numbers:
+    those that look for NaN take the memory of what they are given two or three times.
+    """
     number = max(1, min(states.shape[-1], math.ceil(states.size / piece)))
     pieces = np.array_split(states, number, axis=-1)
-    return np.concatenate([np.nanstd(part.astype(float), axis=(0, 1)) for part in pieces])
+    return np.concatenate([statistic(part.astype(float), axis=(0, 1)) for part in pieces])
 
 
 @validated

@@ -150,7 +150,9 @@ def _snapshots(data: xr.Dataset | Array | Tensor, device: str | torch.device | N
         # torch takes neither foreign byte orders nor extended precision
         rows = np.asarray(values.reshape(-1, values.shape[-1]), dtype=np.float64)
         x = torch.as_tensor(rows).to(device)
-        sampled = x[~x.isnan().all(-1)]  # a snapshot of which nothing is there is no snapshot
+        missing = x.isnan().all(-1)
+        # a snapshot of which nothing is there is no snapshot; a copy of all others takes memory
+        sampled = x[~missing] if bool(missing.any()) else x
         # snapshots (N, n) whose missing components are filled from the leading modes
         if not bool(sampled.isnan().any()):
             return sampled

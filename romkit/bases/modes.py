@@ -25,6 +25,9 @@ and 18 MB.
 OVERSAMPLING = 20
 """Additional directions of the randomised decomposition (Halko et al. 2011, section 1.3)."""
 
+PIECE = 2**20
+"""Numbers whose products are in memory at once."""
+
 Weigher = Callable[[Tensor], Tensor]
 
 
@@ -72,7 +75,9 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
     """
     tensors.matrix("x", x)
     weighted = weigh(x.mT).mT  # (N, n)
-    energy = (x * weighted).sum()
+    rows = max(1, PIECE // x.shape[1])
+    pieces = zip(x.split(rows), weighted.split(rows), strict=True)
+    energy = torch.stack([(part * of_part).sum() for part, of_part in pieces]).sum()
     _check_energy(energy.item())
     if not energy > 0:
         no_modes = x.new_zeros(x.shape[1], 0)

@@ -22,7 +22,7 @@ def available() -> float:
     return min(_of_machine(), _of_container(), _of_addresses())
 
 
-def refuse_too_large(name: str, size: int, *, multiple: int = 9) -> None:
+def refuse_too_large(name: str, size: int, *, multiple: int = 7) -> None:
     """Refuse data with which the memory would not suffice.
 
     Args:
@@ -43,14 +43,15 @@ def refuse_too_large(name: str, size: int, *, multiple: int = 9) -> None:
         )
 
 
-def give_back() -> None:
-    """Return memory that was freed to the system.
+def give_back_arrays(size: int = 2**21) -> None:
+    """Let arrays of so many bytes and more go back to the system as soon as they are freed.
 
-    The allocator of glibc keeps pieces of up to 32 MB, which a search over large fields leaves many
-    of: of 80 MB of data 300 MB in the end.
+    The allocator of glibc keeps those below 32 MB, of which a search over large fields leaves many:
+    of 80 MB of data 300 MB in the end.
     """
+    threshold_of_maps = -3  # M_MMAP_THRESHOLD of malloc.h
     with contextlib.suppress(AttributeError, OSError, TypeError):  # other systems do it themselves
-        ctypes.CDLL(None).malloc_trim(0)
+        ctypes.CDLL(None).mallopt(threshold_of_maps, size)
 
 
 def _of_machine() -> float:

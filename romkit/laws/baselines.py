@@ -8,14 +8,15 @@ from torch import Tensor
 from romkit.numerics import Spline
 
 
-def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
-    """Return a run (T, n) from where it is nearest to a start (n,); at its end it goes on from the
-    state in its first half that is most like the end.
+def shifted_in_time(run: Tensor, start: Tensor, scale: Tensor | float = 1.0) -> Tensor:
+    """Return a run (T, n) from where it is nearest to a start (n,), by distances in a scale (n,); at
+    its end it goes on from the state in its first half that is most like the end.
     """
     T = len(run)
     half = max(1, T // 2)
-    place = _nearest(run, start)
-    like_the_end = _nearest(run[:half], run[-1])
+    scaled = run / scale
+    place = _nearest(scaled, start / scale)
+    like_the_end = _nearest(scaled[:half], scaled[-1])
     path = [place]
     while len(path) < T:
         place += 1
@@ -44,7 +45,7 @@ def _nearest(states: Tensor, state: Tensor) -> int:
 
 
 def nearest_and_shifted(
-    states: Tensor, context: Tensor, wanted: Tensor, starts: Tensor
+    states: Tensor, context: Tensor, wanted: Tensor, starts: Tensor, scale: Tensor | float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Return the run (k, T, n) at the context nearest to each wanted one, as it is and shifted in
     time.
@@ -54,12 +55,13 @@ def nearest_and_shifted(
         context: (C, p) of these, scaled.
         wanted: contexts (k, p), scaled likewise.
         starts: first states (k, n), to which runs are shifted.
+        scale: (n,) that their distances are measured in.
     """
     distance = torch.cdist(wanted, context)
     nearest = states[distance.argmin(-1)]
     shifted = []
     for run, start in zip(nearest, starts, strict=True):
-        shifted.append(shifted_in_time(run, start))
+        shifted.append(shifted_in_time(run, start, scale))
     return nearest, torch.stack(shifted)
 
 

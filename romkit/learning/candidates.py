@@ -15,7 +15,6 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.bases.make import adequate_basis
 from romkit.core.errors import DataWarning, FitWarning, InputError, warn
-from romkit.core.memory import give_back
 from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.data.context import context_ranges
@@ -183,7 +182,6 @@ class Spaces:
                 self._states = judge.states if self._states is None else self._states
                 judge = replace(judge, states=self._states)
             self._spaces[key] = Space(samples, judge)
-            give_back()
         return self._spaces[key]
 
 

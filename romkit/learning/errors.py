@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout, layout_of
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
-from romkit.metrics import deviation_of_components, deviations, per_unit
+from romkit.metrics import deviation_of_components, deviations, in_pieces, per_unit
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -181,7 +181,7 @@ def forecasts_of(
     # where a part of a state is missing, the identity leaves what is there
     projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
     states = without_gaps(train)
-    rest = np.broadcast_to(np.nanmean(states, axis=(0, 1)), truth.shape)
+    rest = np.broadcast_to(in_pieces(np.nanmean, states), truth.shape)
     of_model = {"forecast": forecast, "projection": projected, "rest": rest}
     parts = [measure.of(of_model, truth)]
     del projected
@@ -204,15 +204,14 @@ def _of_training_runs(
     """Return the training run (C, T, n) nearest to each held-out one, as it is and shifted in time,
     and runs between those of the training.
     """
-    scale = deviations(train)
-    runs = torch.from_numpy(states / scale)
+    runs = torch.from_numpy(states)
     contexts = torch.from_numpy(scaled_contexts(train, train))
     wanted = torch.from_numpy(scaled_contexts(test, train))
-    starts = torch.from_numpy(truth[:, 0] / scale)
-    nearest, shifted = nearest_and_shifted(runs, contexts, wanted, starts)
+    starts, scale = torch.from_numpy(truth[:, 0]), torch.from_numpy(deviations(train))
+    nearest, shifted = nearest_and_shifted(runs, contexts, wanted, starts, scale)
     between = interpolated_runs(runs, contexts, wanted)
     named = {"nearest run": nearest, "nearest run, shifted": shifted, AT_EQUAL_TIMES: between}
-    return {name: states.numpy() * scale for name, states in named.items()}
+    return {name: states.numpy() for name, states in named.items()}
 
 
 def _variables(layout: Layout, *, few_components: int = 8) -> list[tuple[str, str, slice]]:

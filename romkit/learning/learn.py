@@ -15,7 +15,7 @@ import romkit.data as datasets
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, FilePath, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import InputError
-from romkit.core.memory import refuse_too_large
+from romkit.core.memory import give_back_arrays, refuse_too_large
 from romkit.data.context import check_number, contexts_of
 from romkit.engine import Device
 from romkit.engine.threads import one_thread
@@ -154,6 +154,7 @@ def learn(
     data = described(source, context)
     check_number(data, 3)
     refuse_too_large("source", 8 * data["state"].size)
+    give_back_arrays()
     fields = fields_at_rest(data)
     if fields is not None:
         _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)

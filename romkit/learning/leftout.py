@@ -7,7 +7,6 @@ import torch
 import xarray as xr
 
 from romkit.core import runtime
-from romkit.core.memory import give_back
 from romkit.core.runtime import track
 from romkit.core.tensors import on_device
 from romkit.core.types import Array
@@ -140,7 +139,6 @@ def left_out(
         several.append(forecasts._replace(state=None, truth=None))
         runs.append(run.drop_vars("truth"))
         del missed, run, forecasts
-        give_back()
         kept = np.setdiff1d(np.arange(len(contexts)), rows)
         learned.append(sizes_between(contexts[kept], errors[kept], contexts[rows]))
         widths.append(gaps(contexts[kept], contexts[rows]))
