@@ -9,6 +9,7 @@ import xarray as xr
 import romkit
 from romkit.errors import ExtrapolationWarning, FileError, FitWarning, InputError
 from romkit.hidden import storage, wants_hidden, with_hidden_context
+from romkit.hidden.errors import factor
 from romkit.hidden.family import ContextTerms, Family, gauged
 from romkit.hidden.labels import Polynomial
 
@@ -103,6 +104,19 @@ def test_runs_alike_have_no_hidden_parameter():
     assert alike.values["value"].shape == (4, 0)
 
 
+def test_copies_of_a_run_have_no_hidden_parameter():
+    copies = romkit.data.from_arrays([oscillation(1.3, (1.0, 0.2))] * 4, TIMES)
+    assert romkit.hidden_context(copies).number == 0
+
+
+def test_factors_are_ranks_of_left_out_errors():
+    ratios = torch.arange(1.0, 20.0).flip(0)
+    assert factor(ratios, 0.9, 2.0) == 9  # the 18th of 19
+    # of four the next one may be beyond all of them
+    assert factor(ratios[-4:], 0.9, 2.0) == 2
+    assert factor(ratios[:0], 0.9, 2.0) == 1
+
+
 @pytest.mark.slow
 def test_a_known_parameter_is_not_found_again():
     draw = np.random.default_rng(1)
@@ -143,8 +157,10 @@ def test_gaps_and_unequal_numbers_of_runs(found):
         (lambda data: data.assign_coords(batch=("trajectory", np.zeros(10))), "group"),
         (lambda data: data.isel(time=slice(0, 4)), "runs"),
         (lambda data: data.drop_vars("batch"), "group"),
+        (lambda data: data.assign_coords(batch=("trajectory", [*range(9), np.nan])), "group"),
+        (lambda data: data.where(data["trajectory"] != 3), "runs"),
     ],
-    ids=["one group", "short runs", "no such name"],
+    ids=["one group", "short runs", "no such name", "a missing name", "a run without samples"],
 )
 def test_refused(change, argument):
     with pytest.raises(InputError) as caught:
