@@ -284,10 +284,11 @@ def search(fits: Fits) -> None:
     if chosen.error <= EXACT * (1 + LIKE):
         return
     if chosen.error > FAR * max(EXACT, fits.groups.noise):
-        # one parameter more may be no better, and two more all that is missing; until then a high
+        # one parameter more may be no better, and two more all that is missing; until then a higher
         # degree makes up for some of it
-        for scout in near:
-            for structure in fits.structures(scout.structure.degree):
+        lower = [s.structure.degree for s in near if s.structure.degree <= chosen.structure.degree]
+        for degree in lower:
+            for structure in fits.structures(degree):
                 if structure.hidden > chosen.structure.hidden and structure.bend == 1:
                     fits.trial(structure)
         chosen = simplest(fits.trials)
