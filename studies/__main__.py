@@ -168,10 +168,8 @@ def special_candidates(
     What studies/ablation/results.json has is not computed anew.
     """  # noqa: D301, typer keeps the lines after \b as they are
     from studies.ablation import report, tasks
-    from studies.report import write_text
 
-    found = tasks.run(report.RESULTS, sets or ())
-    print(write_text(report.PLACE / "RESULTS.md", report.page(found)))
+    print(report.write(tasks.run(report.RESULTS, sets or ())))
 
 
 def _chosen(name: str, argument: str, preset: str | None) -> runner.Study:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from romkit.core.types import Array
 from romkit.select import Policy
 from studies.ablation.sets import TEN
 from studies.ablation.tasks import MARKS, Found
 from studies.first_afternoon.tasks import EVERY
-from studies.report import filled, table
+from studies.report import dots, filled, save_png, table, write_text
 
 PLACE = Path(__file__).parent
 RESULTS = PLACE / "results.json"
@@ -35,6 +36,25 @@ def page(found: Mapping[str, Found]) -> str:
         commits=", ".join(sorted({each["commit"][:8] for each in made_by})),
         versions=", ".join(sorted({each["versions"] for each in made_by})),
     )
+
+
+def write(found: Mapping[str, Found]) -> Path:
+    """Write the page and its picture."""
+    save_png(picture(found), PLACE / "errors.png")
+    return write_text(PLACE / "RESULTS.md", page(found))
+
+
+def picture(found: Mapping[str, Found]) -> Figure:
+    """Draw errors with and without each candidate that was taken."""
+    values = {}
+    for title, without in found.items():
+        name, is_without, candidate = title.partition(", without ")
+        if is_without and "failed" not in without:
+            errors = {"with it": found[name]["errors"], "without": without["errors"]}
+            means = {label: float(np.mean(values)) for label, values in errors.items()}
+            values[f"{name}: {candidate}"] = means
+    finding = "Clocks of runs gain where one motion passes at several speeds"
+    return dots(values, "error of forecasts at other contexts [deviations]", finding)
 
 
 def _rows(name: str, found: Mapping[str, Found]) -> list[list[str]]:
