@@ -8,16 +8,15 @@ from torch import Tensor
 from romkit.bases.modes import decompose
 from romkit.core.types import Pair
 
-MODES = 64
-"""Most modes by which snapshots are filled."""
 
-
-def filled(y: Tensor, *, rounds: int = 4, rounding: float = 1e-12) -> Tensor:
+def filled(y: Tensor, *, rounds: int = 4, most: int = 64, rounding: float = 1e-12) -> Tensor:
     """Return snapshots (N, n) without NaN: the expectation of what is missing, given what is there,
     of a normal distribution about zero along the leading modes.
 
     `rounds`: rounds in which snapshots are filled by modes, and modes made of the filled
     snapshots.
+
+    `most`: largest number of modes.
 
     `rounding`: least variance beside the modes, as a share of the largest along one: below it
     rounding decides.
@@ -35,7 +34,7 @@ def filled(y: Tensor, *, rounds: int = 4, rounding: float = 1e-12) -> Tensor:
     snapshots = torch.where(missing, 0.0, y)
     sample = y[complete]
     for _ in range(rounds):
-        modes, sigma, energy = decompose(sample, min(MODES, *sample.shape))
+        modes, sigma, energy = decompose(sample, min(most, *sample.shape))
         variance = sigma.square() / len(sample)  # along each mode
         beside = (energy / len(sample) - variance.sum()).clamp(min=0) / y.shape[1]
         noise = beside.clamp(min=rounding * float(variance[0]))

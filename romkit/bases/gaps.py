@@ -9,9 +9,6 @@ from torch import Tensor
 
 from romkit.core.types import Array
 
-ROUNDING = 1e-12
-"""Least variance along a mode, as a share of the largest: below it rounding decides."""
-
 
 class Metric(NamedTuple):
     """Modes V (n, r), and weights w (n,) with W V = diag(w) V where W is diagonal; else w is a
@@ -43,13 +40,19 @@ class Spread(NamedTuple):
     noise: Tensor
 
     @classmethod
-    def of(cls, metric: Metric, deviations: Tensor, y: Tensor) -> "Spread":
-        """Spread of complete deviations (N, n) from the mean, with coordinates y (N, r)."""
+    def of(
+        cls, metric: Metric, deviations: Tensor, y: Tensor, *, rounding: float = 1e-12
+    ) -> "Spread":
+        """Spread of complete deviations (N, n) from the mean, with coordinates y (N, r).
+
+        `rounding`: least variance along a mode, as a share of the largest: below it rounding
+        decides.
+        """
         n, r = metric.modes.shape
         variance = y.square().mean(0)
         beside = deviations - y @ metric.modes.mT
         energy = (beside.square() @ metric.weights).mean()
-        least = (ROUNDING * variance.max()).clamp(min=torch.finfo(y.dtype).tiny)
+        least = (rounding * variance.max()).clamp(min=torch.finfo(y.dtype).tiny)
         return cls(variance.clamp(min=least), (energy / max(1, n - r)).clamp(min=least))
 
 

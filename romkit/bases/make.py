@@ -19,9 +19,6 @@ from romkit.data.schema import variable_of
 from romkit.data.units import state_units
 from romkit.engine import Device
 
-FEW, GROWTH = 64, 4
-"""Modes that are sought first, and how many times more each time that they leave out too much."""
-
 
 @validated
 def basis(
@@ -94,12 +91,17 @@ def basis(
     return _with_units_of(data, summary.basis(rank, weight))
 
 
-def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
+def adequate_basis(
+    data: xr.Dataset, tolerance: float, most: int, *, few: int = 64, growth: int = 4
+) -> Basis:
     """Return the fewest modes of runs that leave out no more than a share of the energy, or the
     leading `most` where these leave out more; `energy` says what they hold.
+
+    `few`, `growth`: modes that are sought first, and how many times more each time that they leave
+    out too much.
     """
     state = data["state"]
-    rank = min(FEW, most)
+    rank = min(few, most)
     while True:
         if state.chunks:
             summary = _streamed(state, rank, None, None, None)
@@ -113,7 +115,7 @@ def adequate_basis(data: xr.Dataset, tolerance: float, most: int) -> Basis:
         if rank == most:
             break
         # a decomposition of so many more modes costs about as many times more
-        rank = min(GROWTH * rank, most)
+        rank = min(growth * rank, most)
     return _with_units_of(data, summary.basis(rank))
 
 

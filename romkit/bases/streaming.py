@@ -29,10 +29,6 @@ T = TypeVar("T")
 PASSES = 12
 """Largest number of passes over the data; two or three are usual."""
 
-
-VISIBLE = 1e-7
-"""Singular values, relative to the first, below which modes may be rounding."""
-
 MADE = {"dtype": float, "meta": np.empty((0, 0, 0))}
 """Kind of the blocks that dask makes, which it would find by calling the function."""
 
@@ -45,6 +41,7 @@ def stream(
     device: str | torch.device | None = None,
     *,
     settled: float = 1e-7,
+    smallest: float = 1e-7,
 ) -> Summary:
     """Return mean and leading modes of snapshots that need not fit into memory, by the scheduler of
     dask that is active.
@@ -57,6 +54,7 @@ def stream(
         checkpoint: a file from whose last pass an interrupted call goes on; removed at the end.
         device: where blocks are multiplied, the CPU by default.
         settled: estimate of the angle between the subspaces found and sought at which passes end.
+        smallest: singular values, relative to the first, below which modes may be rounding.
     """
     blocks = _Blocks(state, weight)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
@@ -81,7 +79,7 @@ def stream(
     for number in runtime.track(range(begun, PASSES), "passes over the snapshots"):
         sums = _summed(blocks, mean, subspace)
         modes, sigma = _leading_of_sums(sums, weigh)
-        visible = int((sigma > sigma[:1] * VISIBLE).sum())
+        visible = int((sigma > sigma[:1] * smallest).sum())
         kept = min(rank, visible)
         angle = _angles(subspace, modes, sigma, weigh)[:kept].norm()
         mean = sums["mean"]

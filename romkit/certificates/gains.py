@@ -11,13 +11,8 @@ from torch import Tensor
 from romkit.certificates.jets import Function, Jet, along_rows, wide
 from romkit.certificates.ranges import Range, zero_for_nan
 
-CUTS, HALVINGS = 4, 3
-"""Number of times that loose pieces of a box are cut, and halvings at a time: at most 4096 pieces."""
-
-SLACK, SMALL = 1e-4, 1e-7
-"""Excess of a bound over what points attain, as a share of the width of the range and of the
-largest of all entries.
-"""
+CUTS = 4
+"""Number of times that loose pieces of a box are cut."""
 
 
 def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
@@ -25,7 +20,7 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
     its box (..., 1).
 
     Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that
-    points have attained.
+    points have attained, `CUTS` times at most: into 4096 pieces.
     """
     pieces = [_as_exact(box) for box in boxes]
     empty = torch.full((), math.inf, dtype=torch.float64)
@@ -47,7 +42,7 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
     return total.entry(0), derivatives
 
 
-def _cut(pieces: list[Range], loose: Tensor, number: int) -> list[Range]:
+def _cut(pieces: list[Range], loose: Tensor, number: int, *, halvings: int = 3) -> list[Range]:
     """Halves of halves of this number of pieces of each entry, the loose ones of (..., pieces).
 
     Entries with fewer loose pieces halve others again.
@@ -59,7 +54,7 @@ def _cut(pieces: list[Range], loose: Tensor, number: int) -> list[Range]:
         return end.expand(loose.shape).gather(-1, chosen)
 
     pieces = [piece.map(of_chosen) for piece in pieces]
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         pieces = _halves(pieces)
     return pieces
 
@@ -71,14 +66,16 @@ def _as_exact(box: Range) -> Range:
     return box
 
 
-def _loose(bounds: Range, attained: Range) -> Tensor:
+def _loose(
+    bounds: Range, attained: Range, *, of_width: float = 1e-4, of_size: float = 1e-7
+) -> Tensor:
     """Return pieces (..., pieces) whose bounds exceed what points have attained by more than a
-    slack.
+    slack, as a share of the width of the range and of the largest of all entries.
     """
     width = attained.high - attained.low
     rows = attained.largest.flatten(0, -2)
     size = rows.amax(0)
-    slack = SLACK * width + SMALL * size
+    slack = of_width * width + of_size * size
     slack = slack.nan_to_num(0, 0)
     highest = attained.high + slack  # (..., 1 + numbers)
     lowest = attained.low - slack

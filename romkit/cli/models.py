@@ -12,9 +12,6 @@ from romkit.cli import facts, inputs, options, output, results
 from romkit.core import checks
 from romkit.core.errors import InputError
 
-LARGE = 500
-"""Components of a state from which on a basis in front is suggested."""
-
 
 def fit(
     method: Annotated[str, Argument(metavar="METHOD")],
@@ -92,12 +89,14 @@ def fit(
         results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
-def _suggest_basis(components: int, *, modes: int = 64) -> None:
+def _suggest_basis(components: int, *, modes: int = 64, large: int = 500) -> None:
     """Say that large states train better behind a basis.
+
+    `large`: components of a state from which on it is suggested.
 
     `modes`: number of its modes that is suggested; studies/large and studies/wake compare some.
     """
-    if components > LARGE:
+    if components > large:
         hint = f"--basis {modes} trains on coordinates in {modes} modes, in a fraction of the time"
         print(f"romkit: hint: states have {components} components; {hint}", file=sys.stderr)
 

@@ -31,27 +31,13 @@ SAMPLES = 200
 BRANCH = 41
 """Number of contexts in the bifurcation diagram."""
 
-JUMP = 5.0
-"""Change between two contexts of the diagram, in the median change, that counts as a jump."""
-
-POINTS, MARGIN = 9, 0.1
-"""Points of the manifold's grid each way, and its width beyond the orbit, as a share of the orbit's
-width.
-"""
-
-SHOWN = 400
-"""Largest number of components in the picture of a field."""
-
-REMEMBERED = 8
-"""Number of runs of the full model that are kept."""
-
 
 class Orbit(NamedTuple):
     """Run of the reduced model at one context.
 
     Attributes:
         time: (T,) output times.
-        states: (T, r) components evenly spread over the state, at most `SHOWN`, divided by the
+        states: (T, r) components evenly spread over the state, at most 400, divided by the
             standard deviations of the training data.
         latent: (T, m) latent coordinates.
         portrait: (T, 2) states in the leading directions of the view's full model.
@@ -157,7 +143,7 @@ class Exploration:
         self._model = ReducedModel.of(self.projection, self.dynamics, self.system)
         self.double = self._model.projection
         # sliders come back to where they were, and full models are slow
-        self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
+        self._run = functools.lru_cache(maxsize=8)(self._simulate)
         try:  # compiling pays from the second view on
             self.engine = "compiled"
             self._simulate(tuple(self.middle.values()))
@@ -274,10 +260,12 @@ class Exploration:
             extremes.append(peaks)
         return np.concatenate(values), np.concatenate(extremes)
 
-    def calm(self, name: str, branch: tuple[Array, Array]) -> float:
+    def calm(self, name: str, branch: tuple[Array, Array], *, sudden: float = 5.0) -> float:
         """Return value of a parameter far from where the motion changes its kind: the middle of the
         longer side of the largest jump in a bifurcation diagram, or of the range where there is
         none.
+
+        `sudden`: change between two contexts, in the median change, that counts as a jump.
         """
         values, extremes = branch
         grid = self._diagram(name)
@@ -289,7 +277,7 @@ class Exploration:
             return middle
         changes = np.abs(np.diff(highest))  # (BRANCH - 1,)
         jump = int(changes.argmax())
-        if changes[jump] <= JUMP * np.median(changes):
+        if changes[jump] <= sudden * np.median(changes):
             return middle
         below, above = grid[: jump + 1], grid[jump + 1 :]
         side = below if len(below) >= len(above) else above
@@ -376,23 +364,28 @@ def _maxima(x: Array) -> Array:
     return peaks if peaks.size else x.max(keepdims=True)
 
 
-def stride(size: int) -> int:
-    """Return distance between the components that are shown of a state of this size."""
-    return -(-size // SHOWN)
+def stride(size: int, *, shown: int = 400) -> int:
+    """Return distance between the components that are shown of a state of this size.
+
+    `shown`: largest number of components in the picture of a field.
+    """
+    return -(-size // shown)
 
 
-def _grid(latent: Array) -> Array:
+def _grid(latent: Array, *, points: int = 9, beyond: float = 0.1) -> Array:
     """Return points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K,
     1) of one coordinate.
+
+    `points`, `beyond`: points each way, and width beyond the orbit, as a share of its width.
     """
     finite = latent[np.isfinite(latent).all(axis=1)]
     low, high = finite[:, :2].min(axis=0), finite[:, :2].max(axis=0)
-    margin = MARGIN * (high - low)
+    margin = beyond * (high - low)
     axes = []
     for start, end in zip(low - margin, high + margin, strict=True):
-        axes.append(np.linspace(start, end, POINTS))
+        axes.append(np.linspace(start, end, points))
     plane = np.stack(np.meshgrid(*axes), axis=-1)
-    plane = plane.reshape(-1, POINTS, len(axes))  # (K, K, 2), or (1, K, 1)
+    plane = plane.reshape(-1, points, len(axes))  # (K, K, 2), or (1, K, 1)
     means = finite[:, 2:].mean(axis=0)
     beyond_plane = np.broadcast_to(means, (*plane.shape[:2], len(means)))
     return np.concatenate([plane, beyond_plane], axis=-1)

@@ -54,20 +54,6 @@ PROMPT = 0.1
 alone meanwhile.
 """
 
-PATIENCE = 5.0
-"""Time of a view [s] from which on the full model waits for a button instead of following a
-released slider.
-"""
-
-NEAR = 0.02
-"""Radius of the ball of a certificate, in standard deviations of the whole state."""
-
-STEPS = 200
-"""Steps of a slider from end to end."""
-
-PLAYED = 4
-"""Steps of the slider from one picture to the next while it plays."""
-
 WIDTH = 260
 """Width of a slider and of what stands below it [pixels]."""
 
@@ -138,7 +124,7 @@ class Page:
                 width=WIDTH,
                 start=parameter.low,
                 end=parameter.high,
-                step=(parameter.high - parameter.low) / STEPS,
+                step=(parameter.high - parameter.low) / 200,  # steps from end to end
                 value=(parameter.low + parameter.high) / 2,
             )
         self.first = next(iter(self.sliders))
@@ -149,7 +135,8 @@ class Page:
         self._make_buttons()
         self._start()
 
-    def _make_buttons(self) -> None:
+    def _make_buttons(self, *, share: float = 0.02) -> None:
+        """Make buttons, and the radius of a certificate: a share of the deviation of the whole state."""
         self.play = pn.widgets.Toggle(label=f"Play {self.first}", width=WIDTH // 2 - 5)
         self.play.param.watch(lambda event: self._play(event.new), "value")
         self.playing = None
@@ -161,7 +148,7 @@ class Page:
         self.compare.on_click(self._run_here)
         self.button = pn.widgets.Button(label="Certify at this context", width=WIDTH)
         self.button.on_click(lambda event: self.certify())
-        near = NEAR * self.exploration.double.frame.state_std.norm().item()
+        near = share * self.exploration.double.frame.state_std.norm().item()
         self.radius = NumericInput(
             title="for states within", mode="float", value=round(near, 4), low=1e-6, width=WIDTH
         )
@@ -256,10 +243,10 @@ class Page:
         if on:
             self.playing = pn.state.add_periodic_callback(self.step, period=period)
 
-    def step(self) -> None:
+    def step(self, *, steps: int = 4) -> None:
         """Move the first slider a little, and from its end back to its begin."""
         slider = self.sliders[self.first]
-        value = slider.value + PLAYED * slider.step
+        value = slider.value + steps * slider.step
         # sums of steps are rounded
         if value > slider.end * (1 + 1e-12):
             value = slider.start
@@ -271,16 +258,20 @@ class Page:
         for name, slider in self.sliders.items():
             slider.value = self.home[name]
 
-    def _follow_sliders(self, seconds: float) -> None:
-        """Show every move at once: both models, or the reduced model alone where a view takes long."""
+    def _follow_sliders(self, seconds: float, *, patience: float = 5.0) -> None:
+        """Show every move at once: both models, or the reduced model alone where a view takes long.
+
+        `patience`: time of a view [s] from which on the full model waits for a button instead of
+        following a released slider.
+        """
         # a full model that takes longer would queue up behind a slider that moves
-        self.compare.visible = seconds > PATIENCE
+        self.compare.visible = seconds > patience
         for slider in self.sliders.values():
             if seconds < PROMPT:
                 slider.on_change("value", lambda attr, old, new: self.update())
                 continue
             slider.on_change("value", lambda attr, old, new: self.preview())
-            if seconds < PATIENCE:
+            if seconds < patience:
                 slider.on_change("value_throttled", lambda attr, old, new: self.update())
 
     def _show(self, view: View) -> None:

@@ -15,9 +15,6 @@ from romkit.core.types import Array
 from romkit.data.spelling import known_name
 from romkit.plotting import style
 
-MAX_PAIRS = 6
-"""Largest number of planes in one figure."""
-
 
 @validated
 @style.plain_names
@@ -53,7 +50,7 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     latents = range(number)
     names = [f"z{k}" for k in latents]
     pairs = list(itertools.combinations(latents, 2))
-    return _portraits(values, names, pairs[:MAX_PAIRS], colour)
+    return _portraits(values, names, pairs[:6], colour)
 
 
 @validated

@@ -12,10 +12,6 @@ from romkit.verbs.sizes import Sizes
 LEVELS = np.linspace(0.0, 1.0, 201)
 """Levels at which the distribution of errors is kept."""
 
-ENOUGH = 4
-"""Trajectories of validation from which on the error of one is measured by the scale of the
-others."""
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -67,6 +63,8 @@ class Calibration:
         spread: Array,
         std: Array,
         typical: bool = False,
+        *,
+        enough: int = 4,
     ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
 
@@ -79,6 +77,8 @@ class Calibration:
             typical: whether growth is that of the median trajectory, so that a few with large
                 errors, where members disagree, leave the others narrow intervals. The scale then
                 grows where members disagree by more than on any of these.
+            enough: trajectories from which on the error of one is measured by the scale of the
+                others.
 
         Raises:
             InputError: fewer than two trajectories with a finite error.
@@ -95,7 +95,7 @@ class Calibration:
         growth, profile = growth_and_profile(error, std, typical)
         for k in np.flatnonzero(usable):
             of_others = growth, profile
-            if usable.sum() >= ENOUGH:
+            if usable.sum() >= enough:
                 # as for a new trajectory; of one or two others it would be chance
                 of_others = growth_and_profile(np.delete(error, k, axis=0), std, typical)
             scores[k] /= scale(spread[k], *of_others)

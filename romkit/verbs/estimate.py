@@ -28,9 +28,6 @@ from romkit.systems import System
 SMALLEST = 1e-12
 """Smallest error, in standard deviations: logarithms are taken of errors."""
 
-ROWS = 1000
-"""Components, drawn at random, that distances of larger states are taken over."""
-
 
 class Indicators(NamedTuple):
     """Numbers that errors are estimated from, at times t (T,) from the start.
@@ -52,12 +49,17 @@ class Indicators(NamedTuple):
     share: float
 
 
-def indicators_of(run: xr.Dataset, system: System | None, windows: int, share: float) -> Indicators:
-    """Return indicators of a checked run."""
+def indicators_of(
+    run: xr.Dataset, system: System | None, windows: int, share: float, *, most: int = 1000
+) -> Indicators:
+    """Return indicators of a checked run.
+
+    `most`: components, drawn at random, that distances of larger states are taken over.
+    """
     times = times_of(run)
     t = times.numpy() - float(times[0])
     std = per_unit(run["state_std"].values.astype(float), run)
-    count = min(len(std), ROWS)
+    count = min(len(std), most)
     chosen = np.random.default_rng(0).choice(len(std), count, replace=False)
     rows = np.sort(chosen)
     states = run["state"].values
@@ -227,11 +229,6 @@ def _shifted(x: Array, lag: Array, t: Array) -> Array:
 
 
 # -- the estimate ----------------------------------------------------------------------------------
-
-RIDGE = 0.1
-"""Deviation that an exponent of the regression is held by, in deviations of what the regression
-explains.
-"""
 
 NAMES = {
     "local": "error at the end of a window",
@@ -442,9 +439,11 @@ def _regression(
     return {"error": error, "lower": error / width, "upper": error * width}
 
 
-def _fit(t: Array, predictors: Array, y: Array, use: Array) -> Fit:
+def _fit(t: Array, predictors: Array, y: Array, use: Array, *, hold: float = 0.1) -> Fit:
     """Exponents by which rollouts differ at the same time, from predictors (C, T, k) and logarithms
     y of errors (C, T).
+
+    `hold`: deviation that an exponent is held by, in deviations of what the regression explains.
     """
     columns = np.concatenate([predictors, y[..., None]], axis=-1)  # (C, T, k + 1)
     count = np.maximum(use.sum(0), 1)[:, None]
@@ -452,7 +451,7 @@ def _fit(t: Array, predictors: Array, y: Array, use: Array) -> Fit:
     deviations = (columns - means)[use]  # (samples, k + 1)
     size = predictors.shape[-1]
     spread = deviations[:, :-1].std(0).mean()
-    weight = RIDGE * np.sqrt(len(deviations)) * spread
+    weight = hold * np.sqrt(len(deviations)) * spread
     ridge = weight * np.eye(size + 1)[:-1]
     *explaining, target = np.concatenate([deviations, ridge]).T
     matrix = np.stack(explaining, axis=-1)
