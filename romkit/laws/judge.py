@@ -26,10 +26,6 @@ from romkit.laws.trajectories import (
 from romkit.numerics import LOST
 from romkit.solvers import RK4
 
-HALVINGS, SETTLED, STABLE = 4, 0.2, 1.0
-"""Most halvings of steps, relative change of an error by which it does not depend on them, and the
-error from which on they may be too long for stability: that of rest."""
-
 PIECE, PIECES = 16.0, 6
 """Duration of pieces of trajectories [time scales], some periods of an oscillation, and their
 number."""
@@ -69,10 +65,6 @@ class Judge:
             return (z - mean) / deviation
 
         return cls(samples, decode, distance / deviation)
-
-    def since(self, first: int) -> "Judge":
-        """Judge from a sample of this number on."""
-        return self.between(first, len(trajectory_times(self.samples)))
 
     def between(self, first: int, end: int) -> "Judge":
         """Judge from one sample on to before another one."""
@@ -127,16 +119,28 @@ class Judge:
         distance = distance.masked_fill(missing | not_begun, torch.nan)
         return distance.nanmean(-1)
 
-    def resolution(self, law: LearnedField, rows: Tensor) -> float:
+    def resolution(
+        self,
+        law: LearnedField,
+        rows: Tensor,
+        *,
+        halvings: int = 4,
+        settled: float = 0.2,
+        stable: float = 1.0,
+    ) -> float:
         """Return steps in a time scale from which on the error of a law is that of the law, and not
         that of long steps, as far as a few halvings of these tell.
+
+        `halvings`, `settled`, `stable`: most halvings of steps, relative change of an error by which
+        it does not depend on them, and the error from which on they may be too long for stability:
+        that of rest.
         """
         resolution = FINE
         error = float(self.errors(law, rows, resolution).nanmean())
-        for _ in range(HALVINGS):
+        for _ in range(halvings):
             finer = float(self.errors(law, rows, 2 * resolution).nanmean())
             # steps that are too long for stability lose most of a run, and shorter ones as much
-            if finer < STABLE and abs(finer - error) <= SETTLED * max(finer, error):
+            if finer < stable and abs(finer - error) <= settled * max(finer, error):
                 break
             resolution = 2 * resolution
             error = finer
