@@ -133,7 +133,7 @@ def error(learned: Judged) -> str:
     means = learned.mean_errors
     shifted = "the nearest run, shifted in time"
     if is_not_shifted(learned):
-        shifted = f"{shifted} by nothing: its start is nearest"
+        shifted = f"{shifted} (by none)"
     several = {}
     if _is_expected(learned):
         several["forecast"] = f"at {judges(learned)}, which leave gaps twice as wide"

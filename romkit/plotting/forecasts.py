@@ -91,7 +91,7 @@ def plot_forecast(
     if on_grid:
         known = None if truth is None else _in_directions(unstacked(truth))
         figure, omission = _draw_on_grid(shown, known, on_grid, number)
-        figure.suptitle("\n".join(filter(None, (heading, omission))))
+        style.entitle(figure, f"{heading}\n{omission}")
         return figure
     chosen = _chosen(components, runs, names)
     is_hidden = _is_hidden(runs, chosen)
@@ -107,7 +107,7 @@ def plot_forecast(
         titles = [_title(runs, k) for k in range(columns)]
         style.label_columns(axes, titles, style.label(runs["time"]), "left")
         left_out = _omitted(number, len(names), rows)
-        figure.suptitle("\n".join(filter(None, (heading, left_out))))
+        style.entitle(figure, f"{heading}\n{left_out}")
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -131,7 +131,7 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
         inside = (known >= runs["lower"].values) & (known <= runs["upper"].values)
         share = inside[np.isfinite(known)].mean()
         level = runs["lower"].attrs.get("level", 0.9)
-        told.append(f"{share:.0%} of the truth within the {level:.0%} intervals")
+        told.append(f"{share:.0%} of the truth inside the {level:.0%} intervals")
     return "\n".join(filter(None, [*words, ", ".join(told)]))
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import textwrap
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -126,6 +127,17 @@ def label_columns(
         panel.set_title("\n".join(filter(None, lines)), loc=loc)
     for panel in panels[-1]:
         panel.set_xlabel(below)
+
+
+def entitle(figure: Figure, text: str, *, an_inch: float = 13.0) -> None:
+    """Write a title above a figure, whose lines are broken where the figure ends.
+
+    `an_inch`: letters that have room in it.
+    """
+    width = int(an_inch * figure.get_figwidth())
+    lines = [textwrap.fill(line, width, break_on_hyphens=False) for line in text.splitlines()]
+    with style():
+        figure.suptitle("\n".join(filter(None, lines)))
 
 
 def plain(axes: Axes) -> Axes:

@@ -5,6 +5,7 @@ settings.
 import inspect
 import pydoc
 import re
+import sys
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import romkit
-from romkit.certificates import bounds, gains
+from romkit.certificates import gains
 from romkit.solvers import RK4
 from tests.quick import linear_laws_only
 
@@ -76,7 +77,7 @@ def short_rollout(rollout, source, *args, **more):
 
 def learned_quickly(learn, source, *args, **more):
     """`romkit.learn` of some 31 times, with two latents and a linear law."""
-    time = "time" if "time" in source.dims else "t"
+    time = next(dim for dim in source.dims if str(dim) in ("time", "t", "time [s]"))
     # runs of their whole length, since interpolated ones have forecasts of no later times
     every = max(1, source.sizes[time] // 31)
     source = source.isel({time: slice(None, None, every)})
@@ -123,8 +124,10 @@ def small(monkeypatch, tmp_path):
     for name in ("infer", "calibrate", "sensors", "assimilate", "Tracker"):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
     monkeypatch.setattr(gains, "CUTS", 2)  # certificates stay valid, and are larger
-    monkeypatch.setattr(bounds, "STEPS", 5)
-    monkeypatch.setattr(bounds, "POINTS", 1)
+    # the package has a function of the module's name
+    certify = sys.modules["romkit.certificates.certify"]
+    monkeypatch.setattr(certify, "STEPS", 5)
+    monkeypatch.setattr(certify, "POINTS", 1)
     monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
     monkeypatch.setattr("romkit.assimilation.filter.RUNS", 8)
     monkeypatch.chdir(tmp_path)

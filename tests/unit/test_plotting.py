@@ -523,6 +523,6 @@ def test_fields_on_a_mesh_are_maps_of_its_triangles():
     assert "x" in {panel.get_xlabel() for panel in figure.axes}
     title = figure.get_suptitle()
     assert "a learned equation of the state itself" in title
-    assert "100% of the truth within the 90% intervals" in title
+    assert "100% of the truth inside the 90% intervals" in title
     error = 0.1 / np.sqrt(np.square(states.std(0)).mean())
     assert f"error {error:.2g} " in title
