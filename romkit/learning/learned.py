@@ -39,7 +39,7 @@ class Learned(Judged, Display):
         settings: with which the law was fitted.
         calibration: of the intervals; None where there are too few runs.
         inside: share of the truth within the intervals of left-out runs, each calibrated by the
-            others; NaN where it is measured on held-out runs.
+            others; NaN with fewer than three of them, and where runs are held out.
         train: the runs that it was fitted to.
         test: the runs that judge it: those of the folds, or held-out ones.
         run: `romkit.rollout` along these, of folds by models with the same settings that were

@@ -179,7 +179,8 @@ def _on_mesh(
         )
     left_out = numbers.keys() - fields.keys()
     if left_out:
-        warn(f"{listed(sorted(left_out))} left out: not on the mesh of the others", DataWarning)
+        written = f"written are {listed(sorted(fields), most=8)}"
+        warn(f"{listed(sorted(left_out))} left out, no fields on the mesh; {written}", DataWarning)
     return fields, points, cells
 
 
