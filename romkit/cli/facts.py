@@ -124,11 +124,7 @@ def _sections(facts: Mapping[str, object]) -> list[tuple[str, str | list[list[st
 
 def _rows(fact: object) -> list[list[str]]:
     """Rows of cells of a mapping or a table, its head first; none of another fact."""
-    records: dict[str, object] = {}
-    if isinstance(fact, Mapping):
-        records = dict(fact)
-    elif isinstance(fact, list) and fact and isinstance(fact[0], Mapping):
-        records = {str(number): record for number, record in enumerate(fact)}
+    records = _records(fact)
     entries = [record for record in records.values() if isinstance(record, Mapping)]
     if len(entries) < len(records) or not records:
         return [[name, word(value)] for name, value in records.items()]
@@ -137,6 +133,15 @@ def _rows(fact: object) -> list[list[str]]:
     for name, record in zip(records, entries, strict=True):
         rows.append([name, *(word(record.get(head, "")) for head in heads)])
     return rows
+
+
+def _records(fact: object) -> dict[str, object]:
+    """Entries of a mapping by name, records of a list by number; none of another fact."""
+    if isinstance(fact, Mapping):
+        return dict(fact)
+    if isinstance(fact, list) and fact and isinstance(fact[0], Mapping):
+        return {str(number): record for number, record in enumerate(fact)}
+    return {}
 
 
 def word(value: object, *, listed: int = 4) -> str:

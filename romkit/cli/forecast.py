@@ -1,7 +1,7 @@
 """Command of `romkit` that runs a model alone: `forecast`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -83,9 +83,7 @@ def forecast(
     of_data = _context_of_state(data, forecaster.projection, trajectory, at, typed)
     settings["context"] = of_data | typed
     if data.sizes["trajectory"] > 1:
-        numbers = ", ".join(f"{name} = {value:g}" for name, value in of_data.items())
-        # no numbers where all parameters are typed
-        print(f"from trajectory {trajectory} of the file{': ' if numbers else ''}{numbers}")
+        print(f"from trajectory {trajectory} of the file{_listed(of_data)}")
     law = forecaster.law
     # a learned model knows inputs that follow the time
     if (law.control_names and forecaster.began is None) or control is not None:
@@ -101,6 +99,12 @@ def forecast(
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
         results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _listed(parameters: Mapping[str, float]) -> str:
+    """List parameters with their values behind a colon; nothing where all of them are typed."""
+    numbers = ", ".join(f"{name} = {value:g}" for name, value in parameters.items())
+    return f": {numbers}" if numbers else ""
 
 
 def _numbers(run: "xr.Dataset", *, printed: int = 100_000) -> dict[str, object]:

@@ -81,9 +81,14 @@ def drifting_context(
     g = np.linalg.pinv(np.concatenate(designs[law])) @ np.concatenate(rates)
     columns = {}
     for k, name in enumerate(found.names):
-        columns[name] = np.stack([np.interp(times, middles, row) for row in path[..., k]])
+        columns[name] = _between(path[..., k], middles, times)
     errors = {name: trial.error for name, trial in trials.items()}
     return DriftingContext(found, with_hidden(data, known, columns), law, g, errors)
+
+
+def _between(values: Array, middles: Array, times: Array) -> Array:
+    """Interpolate values (C, pieces) in the middles of pieces: (C, T)."""
+    return np.stack([np.interp(times, middles, row) for row in values])
 
 
 def _designs(

@@ -286,17 +286,28 @@ def search(fits: Fits) -> None:
     if chosen.error > FAR * max(EXACT, fits.groups.noise):
         # one parameter more may be no better, and two more all that is missing; until then a higher
         # degree makes up for some of it
-        lower = [s.structure.degree for s in near if s.structure.degree <= chosen.structure.degree]
-        for degree in lower:
-            for structure in fits.structures(degree):
-                if structure.hidden > chosen.structure.hidden and structure.bend == 1:
-                    fits.trial(structure)
+        _try_more_parameters(fits, near, chosen.structure)
         chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
-    for scout in near:
-        for structure in fits.structures(scout.structure.degree):
-            if structure.hidden == chosen.structure.hidden and scout not in promising:
+    others = [scout.structure.degree for scout in near if scout not in promising]
+    for degree in others:
+        _try_parameters(fits, degree, chosen.structure.hidden)
+
+
+def _try_more_parameters(fits: Fits, scouts: Sequence[Trial], chosen: Structure) -> None:
+    """Try linear structures of the degrees up to that of a chosen one with more hidden parameters."""
+    lower = [s.structure.degree for s in scouts if s.structure.degree <= chosen.degree]
+    for degree in lower:
+        for structure in fits.structures(degree):
+            if structure.hidden > chosen.hidden and structure.bend == 1:
                 fits.trial(structure)
+
+
+def _try_parameters(fits: Fits, degree: int, hidden: int) -> None:
+    """Try the structures of a degree with so many hidden parameters."""
+    for structure in fits.structures(degree):
+        if structure.hidden == hidden:
+            fits.trial(structure)
 
 
 def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
@@ -338,16 +349,27 @@ def _try_others(fits: Fits, degree: int) -> None:
     """
     for structure in fits.structures(degree):
         if structure.hidden == 1 and structure.bend > 2:
-            lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
-            tried = {trial.structure: trial for trial in fits.trials}
-            if low not in tried or as_good(tried[lower], tried[low]):
-                continue
-        together = [trial for trial in fits.trials if trial.structure.degree == degree]
-        most = min(SCOUT, structure.hidden)
-        fewer = [t for t in together if t.structure.hidden < most]
-        more = [t for t in together if t.structure.hidden >= most]
-        if structure.hidden < SCOUT or not as_good(_best(fewer), _best(more)):
+            gains = _power_gains(fits, structure)
+        else:
+            gains = structure.hidden < SCOUT or _parameters_gain(fits, structure)
+        if gains:
             fits.trial(structure)
+
+
+def _power_gains(fits: Fits, structure: Structure) -> bool:
+    """Tell whether the power before the highest one of a parameter was better than without it."""
+    lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
+    tried = {trial.structure: trial for trial in fits.trials}
+    return low in tried and not as_good(tried[lower], tried[low])
+
+
+def _parameters_gain(fits: Fits, structure: Structure) -> bool:
+    """Tell whether as many hidden parameters as were judged are better than fewer."""
+    together = [trial for trial in fits.trials if trial.structure.degree == structure.degree]
+    most = min(SCOUT, structure.hidden)
+    fewer = [trial for trial in together if trial.structure.hidden < most]
+    more = [trial for trial in together if trial.structure.hidden >= most]
+    return not as_good(_best(fewer), _best(more))
 
 
 def _best(trials: Sequence[Trial]) -> Trial:

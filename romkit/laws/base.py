@@ -4,9 +4,8 @@ import abc
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import torch
 import xarray as xr
 from torch import Tensor
 
@@ -175,8 +174,7 @@ class Estimator(abc.ABC):
         error = None
         # forecasts of a law that explains all rates may fail by chaos, which is no fault of it
         if judge is not None and unexplained > useless.DOUBTFUL:
-            runs = torch.arange(judge.states.shape[-3])
-            error = float(judge.errors(law, runs).nanmean())
+            error = float(judge.errors(law, judge.runs).nanmean())
         useless.warn_if_useless(type(self).__name__, unexplained=unexplained, error=error)
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor | None:
@@ -210,10 +208,10 @@ class Estimator(abc.ABC):
             got = f"{len(trials)} that are lost from the start"
             fix = "widen the grid, or take another kind of law"
             raise InputError("select", expected=expected, got=got, fix=fix)
-        law, candidate = best
-        chosen = f"{in_words(candidate.estimator)} chosen out of {len(trials)}"
-        (error,) = [trial.error(policy) for trial in trials if trial.candidate is candidate]
-        how = f"by forecasts of runs that were left out (error {error:.2g})"
+        law, trial = best
+        estimator = cast("LawCandidate", trial.candidate).estimator
+        chosen = f"{in_words(estimator)} chosen out of {len(trials)}"
+        how = f"by forecasts of runs that were left out (error {trial.error(policy):.2g})"
         return replace(law, source=f"{law.source}; {chosen} {how}")
 
     def _settings(

@@ -140,10 +140,9 @@ class LawCandidate:
     def kept(self, fold: int) -> tuple[LatentSamples, Tensor]:
         """Select the samples that a fold keeps, and the numbers of their runs."""
         train, judge, held = self._division(fold)
-        rows = torch.arange(judge.states.shape[-3])
-        if len(rows) == 1:  # which keeps all but a block of time
-            return train, rows
-        return train, rows[~torch.isin(rows, held)]
+        if len(judge.runs) == 1:  # which keeps all but a block of time
+            return train, judge.runs
+        return train, judge.runs[~torch.isin(judge.runs, held)]
 
     def _division(self, fold: int) -> Fold:
         """Divide the samples into those that a fold keeps, and those that it judges by."""
@@ -182,7 +181,7 @@ def _errors(
 
 def fitted(
     trials: Sequence[Trial], policy: Policy, *, nearly: float = 0.9
-) -> tuple[LearnedField, LawCandidate] | None:
+) -> tuple[LearnedField, Trial] | None:
     """Fit the first of some candidates, in their order, whose law stays near the data.
 
     A law whose rollouts leave the data when they go on for longer, or from displaced starts, is
@@ -191,7 +190,7 @@ def fitted(
     `nearly`: share of the largest error from which on all rollouts are lost: their first
     samples are exact.
     """
-    best: tuple[LearnedField, LawCandidate] | None = None
+    best: tuple[LearnedField, Trial] | None = None
     limit = np.inf
     most = max(len(trial.errors) for trial in trials)
     for trial in trials:
@@ -203,16 +202,21 @@ def fitted(
             continue
         law = candidate.fit(ALL)
         _, judge = candidate.space(ALL)
-        rows = torch.arange(judge.states.shape[-3])
-        if judge.stays(law, rows):
-            return law, candidate
-        error_of_all = float(judge.errors(law, rows).nanmean())
-        # where even the projection is that far away, its error is none of the law's
-        follows = error_of_all < nearly * LOST or error_of_all <= judge.projected(rows)
-        if best is None and (follows or judge.stays(law, rows, displaced=False)):
-            best = law, candidate
+        if judge.stays(law, judge.runs):
+            return law, trial
+        if best is None and _follows(law, judge, nearly * LOST):
+            best = law, trial
             limit = policy.race * error
     return best
+
+
+def _follows(law: LearnedField, judge: Judge, limit: float) -> bool:
+    """Tell whether rollouts of a law err by less than a limit, or stay near the data."""
+    error = float(judge.errors(law, judge.runs).nanmean())
+    # where even the projection is that far away, its error is none of the law's
+    if error < limit or error <= judge.projected(judge.runs):
+        return True
+    return judge.stays(law, judge.runs, displaced=False)
 
 
 def in_words(estimator: Settings) -> str:

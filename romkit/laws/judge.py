@@ -66,6 +66,11 @@ class Judge:
 
         return cls(samples, decode, distance / deviation)
 
+    @property
+    def runs(self) -> Tensor:
+        """Numbers (C,) of all runs."""
+        return torch.arange(self.states.shape[-3])
+
     def between(self, first: int, end: int) -> "Judge":
         """Judge from one sample on to before another one."""
         times = trajectory_times(self.samples)

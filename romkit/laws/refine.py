@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
@@ -39,7 +38,7 @@ def refined(
     if not _can_be_refined(law, samples) or not isinstance(law, Equation):
         return law
     if rows is None:
-        rows = torch.arange(judge.states.shape[-3])
+        rows = judge.runs
     problem = ShootingProblem.of(samples, law.basis)
     theta = problem.theta(law.coefficients)
     # terms that were left out stay out

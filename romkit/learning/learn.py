@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from romkit.core.memory import give_back_arrays, refuse_too_large
 from romkit.data.context import check_number, contexts_of
 from romkit.engine import Device
 from romkit.engine.threads import one_thread
-from romkit.hidden import wants_hidden, with_hidden_context
+from romkit.hidden import HiddenContext, wants_hidden, with_hidden_context
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
 from romkit.laws.folds import FOLDS
@@ -42,7 +42,7 @@ from romkit.learning.leftout import (
     held_out_runs,
     left_out,
 )
-from romkit.learning.reading import described
+from romkit.learning.reading import Source, described
 from romkit.learning.rhythm import with_rhythm
 from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
 from romkit.numerics import folds
@@ -142,35 +142,23 @@ def learn(
         ('time', 'component')
     """
     began = time.process_time()
-    hidden = None
-    if wants_hidden(context):
-        source, hidden = with_hidden_context(source, context, group)
-        context = None  # the runs declare it now
-    elif group is not None:
-        fix = "give context='hidden', or leave group out"
-        raise InputError("group", expected="hidden parameters", got="none", fix=fix)
+    data, hidden = _with_hidden(source, context, group)
     for variant in variants:
         checks.one_of("variants", variant, VARIANTS)
-    data = described(source, context)
     check_number(data, 3)
     refuse_too_large("source", 8 * data["state"].size)
     give_back_arrays()
+    policy = Policy()
     fields = fields_at_rest(data)
     if fields is not None:
         _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
-        data = fields
+        train, test = _divided(fields, held_out)
+        spaces = Spaces(train, _rows(train, train.sizes["trajectory"]), device=device)
+        return learned_steady(spaces, test, seconds, policy)
     if period is not None:
         data = with_rhythm(data, period)
-    train, test = data, None
-    if held_out is not None:
-        train, test = datasets.split(data, held_out)
-    contexts = contexts_of(train)
-    groups = folds(contexts, FOLDS if fields is None else len(contexts))
-    rows = [torch.from_numpy(group) for group in groups]
-    spaces = Spaces(train, rows, device=device, variants=variants)
-    policy = Policy()
-    if fields is not None:
-        return learned_steady(spaces, test, seconds, policy)
+    train, test = _divided(data, held_out)
+    spaces = Spaces(train, _rows(train, FOLDS), device=device, variants=variants)
     if bounded and kinds is None:
         kinds = (*BOUNDED, INTERPOLATION)
     with runtime.budget("candidates and fits", seconds):
@@ -188,7 +176,7 @@ def learn(
         law=law,
         settings=chosen.model.estimator,
         calibration=calibration,
-        inside=inside if held_out is None else np.nan,
+        inside=inside if test is None else np.nan,
         train=chosen.model.spaces.data,
         test=judged.test,
         run=judged.run,
@@ -196,13 +184,36 @@ def learn(
         errors_of_variables=judged.forecasts.errors_of_variables,
         errors_of_seen={"forecast": whole.errors},
         seconds=time.process_time() - began,
-        held_out=held_out is not None,
+        held_out=test is not None,
         period=period,
         hidden=hidden,
     )
     if isinstance(chosen.trial.candidate, RunsCandidate):
-        return _interpolated(model, chosen.trial.candidate, judged, held_out is not None)
+        return _interpolated(model, chosen.trial.candidate, judged, test is not None)
     return model
+
+
+def _with_hidden(
+    source: Source, context: str | Sequence[str] | None, group: str | None
+) -> tuple[xr.Dataset, HiddenContext | None]:
+    """Describe runs, with the parameters that nobody recorded where they are asked for."""
+    if wants_hidden(context):
+        source, hidden = with_hidden_context(source, context, group)
+        return described(source, None), hidden  # the runs declare it now
+    if group is not None:
+        fix = "give context='hidden', or leave group out"
+        raise InputError("group", expected="hidden parameters", got="none", fix=fix)
+    return described(source, context), None
+
+
+def _divided(data: xr.Dataset, held_out: float | None) -> tuple[xr.Dataset, xr.Dataset | None]:
+    """Divide runs into those of training and those that are held out, if any."""
+    return (data, None) if held_out is None else datasets.split(data, held_out)
+
+
+def _rows(data: xr.Dataset, number: int) -> list[torch.Tensor]:
+    """Numbers (k,) of the runs that each of at most so many folds leaves out."""
+    return [torch.from_numpy(fold) for fold in folds(contexts_of(data), number)]
 
 
 def _refuse_options_of_motion(**options: object) -> None:
@@ -265,11 +276,10 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
     of_runs = [trial for trial in order if isinstance(trial.candidate, RunsCandidate)]
     best = fitted(of_laws, policy)
     if best is not None:
-        _, model = best
-        (trial,) = [trial for trial in of_laws if trial.candidate is model]
-        # interpolated runs that were preferred to the first law that stays near the data
-        before = [other for other in of_runs if order.index(other) < order.index(trial)]
-        return Chosen(before[0] if before else trial, model)
+        _, trial = best
+        # runs that were preferred to the first law that stays near the data forecast in its place
+        first = next(each for each in order if each in of_runs or each is trial)
+        return Chosen(first, cast("ModelCandidate", trial.candidate))
     if of_runs and of_laws:
         # a law that is lost stands beside interpolated runs, which forecast
         return Chosen(of_runs[0], of_laws[0].candidate)

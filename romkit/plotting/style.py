@@ -227,12 +227,16 @@ def plane(values: xr.DataArray) -> tuple[str, str] | None:
     if len(along) != 2:
         return None
     points = np.stack([values[name].values for name in along], -1).astype(float)  # (P, 2)
-    # points on a line span no triangles
-    sizes = np.linalg.svd(points - points.mean(0), compute_uv=False)
-    if len(points) < 3 or not sizes[1] > 1e-6 * sizes[0]:
+    if _are_on_a_line(points):  # which spans no triangles
         return None
     upwards, across = sorted(along, key=lambda name: name.lower() in TO_THE_RIGHT)
     return upwards, across
+
+
+def _are_on_a_line(points: np.ndarray, *, narrow: float = 1e-6) -> bool:
+    """Tell whether points (P, 2) are on a line, but for a share `narrow` of its length."""
+    sizes = np.linalg.svd(points - points.mean(0), compute_uv=False)
+    return len(points) < 3 or not sizes[1] > narrow * sizes[0]
 
 
 def is_mesh(values: xr.DataArray) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch
 import xarray as xr
@@ -125,7 +125,8 @@ def law(
     best = fitted(order, policy)
     if best is None:
         raise _refusal(candidates)
-    fit, candidate = best
+    fit, trial = best
+    candidate = cast("LawCandidate", trial.candidate)
     samples, judge = candidate.space(ALL)
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
@@ -135,7 +136,6 @@ def law(
         fit = short(fit, candidate, seconds)
     else:
         fit = without_noise
-    (trial,) = [trial for trial in order if trial.candidate is candidate]
     _warn_of(fit, trial, policy)
     report = report_of(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
@@ -296,7 +296,7 @@ def _warn_of(
         shifted=shifted,
         fix=FIX,
     )
-    runs = torch.arange(judge.states.shape[-3])
+    runs = judge.runs
     if len(runs) > 1:
         runs = torch.cat(list(candidate.folds[: len(trial.errors)]))
     projected = judge.projected(runs)

@@ -89,10 +89,10 @@ def test_of_laws_that_are_lost_beside_the_data_the_best_by_held_out_runs_is_take
     space = Space(samples, judge)
     candidates = [choice.LawCandidate(each, lambda _: space, folds) for each in several]
     order = preferred(search([candidates], len(folds), policy), policy)
-    law, candidate = choice.fitted(order, policy)
+    law, trial = choice.fitted(order, policy)
     assert not judge.stays(law, every)
     assert judge.stays(law, every, displaced=False)
-    assert candidate.estimator == several[0]
+    assert trial.candidate.estimator == several[0]
 
 
 def test_the_error_of_a_projection_is_not_held_against_the_law():
