@@ -8,7 +8,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core import runtime
-from romkit.core.tensors import divisor
+from romkit.core.tensors import divisor, evenly
 from romkit.core.types import Array
 from romkit.engine import RungeKutta, compiled_if
 from romkit.models.fields import FullModel, LatentModel, Model
@@ -157,27 +157,34 @@ class Noisy(Forecasting):
         ends = self._moved(w, c, speed, start, end)
         return self.view(ends, c, moved, noise, end)
 
-    def calibrate(self, w: Array, c: Array, times: Array) -> None:
+    def calibrate(
+        self, w: Array, c: Array, times: Array, *, starts: int = 100, least: int = 4
+    ) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
 
         An error of a run over a span is a lag of its context, a shift of its own, and a rest that is
         across the motion.
+
+        `starts`: of runs, evenly in time, and `least` number of them at a context: those at
+        neighbouring times have nearly the same errors.
         """
         lag = max(1, len(times) // LAG)
         span = float(times[lag] - times[0])
         self.step = self._checked_step(w, c, times)
         rates = np.gradient(w, times, axis=1)
-        rate = rates[:, lag:]  # (C, T - lag, d)
+        number = max(least, starts // len(w))
+        begin = evenly(len(times) - lag, number).numpy()  # (s,)
+        rate = rates[:, begin + lag]  # (C, s, d)
         # a run at rest has no direction along which an error could be a lag
-        square = np.square(rate).sum(-1).clip(TINY)  # (C, T - lag)
-        error = self._errors(w, c, times, lag)  # (C, T - lag, d)
+        square = np.square(rate).sum(-1).clip(TINY)  # (C, s)
+        error = self._errors(w, c, times, begin, lag)  # (C, s, d)
         along = (error * rate).sum((1, 2))
         lags = along / square.sum(1) / span  # (C,)
         predicted = self._learn_speed(c, lags)
         lagged = predicted[:, None, None] * rate * span
         error = error - lagged
         along = (error * rate).sum(-1)
-        shift = along / square  # (C, T - lag)
+        shift = along / square  # (C, s)
         squares = np.square(shift).mean(1)
         self.jitter = _root_per_time(squares, span)
         across = error - shift[..., None] * rate
@@ -235,16 +242,13 @@ class Noisy(Forecasting):
         with torch.no_grad(), runtime.bars(False):
             return checked_step(field, starts, window, rtol=self._tolerance / ALLOWED)
 
-    def _errors(self, w: Array, c: Array, times: Array, lag: int) -> Array:
-        """(C, T - lag, d) errors of runs over the lag from each training state."""
-        number = len(times) - lag
-        begin = w[:, :-lag]
-        starts = begin.reshape(-1, self.size)
-        contexts = np.repeat(c, number, axis=0)
+    def _errors(self, w: Array, c: Array, times: Array, begin: Array, lag: int) -> Array:
+        """(C, s, d) errors of runs over the lag from the training states at samples (s,)."""
+        starts = w[:, begin].reshape(-1, self.size)
+        contexts = np.repeat(c, len(begin), axis=0)
         speed = np.ones(len(starts))
         ends = self._moved(starts, contexts, speed, times[0], times[lag])
-        ends = ends.reshape(len(c), number, -1)
-        return w[:, lag:] - ends
+        return w[:, begin + lag] - ends.reshape(len(c), len(begin), -1)
 
     def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
         """Return states (N, d) at time `end`."""

@@ -52,7 +52,12 @@ def drifting_context(
         >>> t, k = np.linspace(0, 6, 31), np.array([1.0, 1.2, 1.5, 1.7, 2.0])
         >>> w = np.sqrt(k)[:, None]
         >>> states = np.stack([np.cos(w * t), -w * np.sin(w * t)], axis=-1)
-        >>> runs = romkit.data.from_arrays(states, t, verbose=False)
+        >>> runs = romkit.data.from_arrays(states, t)
+        trajectories  5 of up to 31 samples, n = 2
+        state         state (component 2), float64
+        context       none
+        time          0 ... 6, every 0.2
+        velocity      none; estimated where it is needed
         >>> romkit.hidden.drifting_context(runs, pieces=2).law
         'none'
     """

@@ -166,6 +166,7 @@ def learn(
         chosen = _chosen(order, policy)
         whole = fitted_model(chosen.model, ALL, bounded=bounded)
         of_folds = left_out(chosen.model, whole.terms, bounded=bounded)
+    chosen.model.spaces.warn_of_basis()
     judged = of_folds
     if test is not None:
         judged = held_out_runs(whole, chosen.model.spaces, test)

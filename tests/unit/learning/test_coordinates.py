@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import FitWarning
 from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of, with_coordinates
 from romkit.laws import PolynomialLaw
@@ -153,3 +154,14 @@ def test_each_of_two_parameters_has_coordinates_of_its_own():
     model = romkit.learn(data, kinds=[LINEAR])
     assert coordinates_of(model.train) == ("1/c", "c")
     assert model.error < 1e-3
+
+
+def test_what_a_basis_of_many_modes_leaves_out_is_said():
+    """White noise of a third of the wave's amplitude is in all 1 100 directions alike."""
+    x, times = np.linspace(0, 1, 1100), np.linspace(0, 1, 300)
+    speed = np.linspace(1, 2, 5)
+    wave = np.sin(2 * np.pi * (x - speed[:, None, None] * times[:, None]))
+    noise = 0.3 * np.random.default_rng(0).standard_normal(wave.shape)
+    data = romkit.data.from_arrays(wave + noise, times, context={"speed": speed})
+    with pytest.warns(FitWarning, match="modes"):
+        Spaces(data, [torch.tensor([2])]).warn_of_basis()
