@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 import xarray as xr
 
 from romkit.core import runtime
@@ -27,6 +26,7 @@ from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
 from romkit.learning.rollouts import quiet, quietly, rolled_out
 from romkit.projections import Projection
+from romkit.select import Policy
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
 
@@ -99,8 +99,7 @@ def fitted_model(
         if bounded:
             law = bounded_law(law, train)
         # steps so short that their error is none of the law's, as forecasts have it
-        rows = torch.arange(len(judge.states))
-        errors = judge.errors(law, rows, POLISHED).numpy(force=True)
+        errors = judge.errors(law, judge.runs, POLISHED).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors, terms)
@@ -109,17 +108,27 @@ def fitted_model(
 def _of_all(
     law: LearnedField, candidate: ModelCandidate, train: LatentSamples, seconds: float
 ) -> tuple[LearnedField, Features | None]:
-    """Return the law of all runs without their noise, with its terms, or a shorter law of a complete
-    state.
+    """Return the law of a complete state without the noise of its runs, with its terms, or a shorter
+    one: equations of physical quantities are read, and latents of fields are means over noise.
     """
+    if candidate.latents > 0:
+        return law, None
     without_noise = jointly(law, train, seconds)
-    if without_noise is not law:
+    if without_noise is not law and _is_as_near(without_noise, law, candidate):
         assert isinstance(without_noise, Equation)
         return without_noise, without_noise.basis
-    if candidate.latents == 0:
-        # equations of physical quantities are read
-        return short(law, candidate, seconds), None
-    return law, None
+    return short(law, candidate, seconds), None
+
+
+def _is_as_near(law: LearnedField, other: LearnedField, candidate: ModelCandidate) -> bool:
+    """Tell whether rollouts of a law from first data follow all runs as well as those of another."""
+    judge = candidate.space(ALL).judge
+    policy = Policy()
+    errors, of_other = (
+        policy.logarithms(judge.errors(each, judge.runs, POLISHED).numpy(force=True))
+        for each in (law, other)
+    )
+    return policy.is_as_good(errors, of_other)
 
 
 def left_out(
