@@ -170,9 +170,8 @@ def short(
     shorter = shortened(law, samples, left_out, seconds=seconds)
     # it has to follow the runs that it was fitted to as well
     policy = Policy()
-    rows = torch.arange(len(judge.states))
     before, after = (
-        judge.errors(each, rows, POLISHED).numpy(force=True) for each in (law, shorter)
+        judge.errors(each, judge.runs, POLISHED).numpy(force=True) for each in (law, shorter)
     )
     if policy.is_as_good(policy.logarithms(after), policy.logarithms(before)):
         return shorter
