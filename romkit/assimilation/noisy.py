@@ -158,7 +158,7 @@ class Noisy(Forecasting):
         return self.view(ends, c, moved, noise, end)
 
     def calibrate(
-        self, w: Array, c: Array, times: Array, *, starts: int = 100, least: int = 4
+        self, w: Array, c: Array, times: Array, *, starts: int = 1000, least: int = 4
     ) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
 
