@@ -375,13 +375,21 @@ class _Shape:
         return complete[evenly(len(complete), most)]
 
     def _interconnection(
-        self, jacobians: Tensor, is_skew: bool, *, open_: float = 3.0, tried: int = 64
+        self,
+        jacobians: Tensor,
+        is_skew: bool,
+        *,
+        open_: float = 3.0,
+        tried: int = 64,
+        indefinite: float = 1e-6,
     ) -> Tensor:
         """Return A = J - R (m, m) for which A⁻¹ f is a gradient, of a field with these derivatives.
 
         `open_`: factor on the least curl up to which combinations count as of no curl.
 
         `tried`: combinations of those, of which the one that is best to invert is taken.
+
+        `indefinite`: eigenvalue of R below zero that counts as much as a condition number of one.
         """
         m = self.m
         entries = itertools.product(range(m), repeat=2)
@@ -402,11 +410,20 @@ class _Shape:
         draw = torch.Generator().manual_seed(0)
         mixed = torch.randn(tried, int(free.sum()), generator=draw, dtype=curls.dtype)
         candidates = torch.einsum("tf,fk,kab->tab", mixed, directions[free], several)
-        best = candidates[torch.linalg.cond(candidates).nan_to_num(torch.inf).argmin()]
-        A = torch.linalg.inv(best)
-        A = A * math.sqrt(m) / A.norm()
-        is_backward = float(A[0].sum()) < 0 if is_skew else float(A.trace()) > 0
-        return -A if is_backward else A
+        condition = torch.linalg.cond(candidates).nan_to_num(torch.inf)
+        if is_skew:
+            A = torch.linalg.inv(candidates[condition.argmin()])
+            A = A * math.sqrt(m) / A.norm()
+            return -A if float(A[0].sum()) < 0 else A
+        several = torch.linalg.inv(candidates[condition < torch.inf])
+        several = several * (math.sqrt(m) / several.flatten(1).norm(dim=1))[:, None, None]
+        trace = several.diagonal(dim1=-2, dim2=-1).sum(-1)
+        several = torch.where((trace > 0)[:, None, None], -several, several)
+        # R is positive semidefinite, or nearly so where the data leave combinations of that kind
+        lowest = torch.linalg.eigvalsh((several + several.mT) / -2)[:, 0]
+        return several[
+            (condition[condition < torch.inf] - lowest.clamp(max=0) / indefinite).argmin()
+        ]
 
     def _energy_of(
         self, A: Tensor, points: Tensor, rates: Tensor, samples: LatentSamples

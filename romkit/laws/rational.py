@@ -167,6 +167,17 @@ class Rational(TrajectoryEstimator):
     Source: Brunel (2008), Parameter estimation of ODE's via nonparametric estimators, and Dattner,
     Klaassen (2015), Optimal rate of direct estimators in systems of ordinary differential equations
     linear in functions of the parameters, for integrals along estimated trajectories.
+
+    Example:
+        >>> import torch
+        >>> from romkit.laws import LatentSamples, Rational
+        >>> from romkit.solvers import RK4
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> start = torch.linspace(0.2, 3, 8, dtype=torch.float64).unsqueeze(-1)
+        >>> z = RK4(0.01)(lambda t, z: 1 / (1 + z**2) - z / 2, start, t).states
+        >>> samples = LatentSamples.first_order(z, torch.zeros_like(z), times=t)
+        >>> round(Rational(degree=1).fit_samples(samples).power, 2)
+        2.0
     """
 
     degree: Count | None = None

@@ -44,7 +44,7 @@ class Fitted(NamedTuple):
     projection: Projection
     law: LearnedField
     errors: Array
-    terms: Features | None
+    terms: Features | None = None
 
 
 class LeftOut(NamedTuple):

@@ -65,7 +65,7 @@ def test_chunks_of_dask_are_counted_on_the_same_line(monkeypatch, at_once):
 def test_a_budget_tells_the_work_and_the_time_left(monkeypatch, at_once):
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
-    clock = iter([0.0, 3.0, 70.0])
+    clock = iter([0.0, 0.0, 3.0, 70.0])  # of the end of the budget, of its begin, of the steps
     monkeypatch.setattr("time.process_time", lambda: next(clock))
     with runtime.budget("candidates", 60):
         runtime.step("2 latents")

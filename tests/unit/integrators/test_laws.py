@@ -19,11 +19,13 @@ from romkit.integrators import LSPG
 from romkit.laws import (
     DMD,
     LAWS,
+    Hamiltonian,
     LimitCycle,
     NeuralODE,
     NeuralODEModel,
     OperatorInference,
     PolynomialLaw,
+    Rational,
     SINDy,
     Steady,
     WeakSINDy,
@@ -66,7 +68,9 @@ EACH = {
 
 
 def test_every_law_is_here():
-    elsewhere = {"steady": Steady, "limit-cycle": LimitCycle}  # of shapes at rest, of closed orbits
+    # of shapes at rest, of closed orbits, with an energy, and with saturation
+    elsewhere = {"steady": Steady, "limit-cycle": LimitCycle}
+    elsewhere |= {"hamiltonian": Hamiltonian, "rational": Rational}
     assert {name: type(settings) for name, settings in EACH.items()} | elsewhere == LAWS
 
 
