@@ -127,15 +127,20 @@ class LawCandidate:
         that a fold keeps better: long windows may end in a poorer minimum.
         """
         judge = self.space(fold).judge
-        _, rows = self.kept(fold)
         if len(judge.states) == 1 and fold != ALL:  # of which a block of time is left out
             return whole
+        return whole if self.follows_as_well(whole, near, fold) else near
+
+    def follows_as_well(self, law: LearnedField, other: LearnedField, fold: int = ALL) -> bool:
+        """Tell whether rollouts of a law follow the runs that a fold keeps as well as another's."""
+        judge = self.space(fold).judge
+        _, rows = self.kept(fold)
         policy = Policy()
         # by short steps: a law that was fitted with long ones makes up for the error of these
-        of_whole, of_near = (
-            policy.logarithms(_errors(law, [judge], rows, POLISHED)) for law in (whole, near)
+        errors, of_other = (
+            policy.logarithms(_errors(each, [judge], rows, POLISHED)) for each in (law, other)
         )
-        return whole if policy.is_as_good(of_whole, of_near) else near
+        return policy.is_as_good(errors, of_other)
 
     def kept(self, fold: int) -> tuple[LatentSamples, Tensor]:
         """Select the samples that a fold keeps, and the numbers of their runs."""

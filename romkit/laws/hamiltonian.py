@@ -235,7 +235,7 @@ def _check(samples: LatentSamples, settings: Hamiltonian) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Shape:
-    """What the numbers of a law stand for: entries of J above its diagonal, of the factors of R, and
+    """Parameters of a law in one vector: entries of J above its diagonal, of the factors of R, and
     coefficients of H, in the scaled latents and contexts of the terms.
 
     Attributes:
@@ -415,15 +415,15 @@ class _Shape:
             A = torch.linalg.inv(candidates[condition.argmin()])
             A = A * math.sqrt(m) / A.norm()
             return -A if float(A[0].sum()) < 0 else A
-        several = torch.linalg.inv(candidates[condition < torch.inf])
+        is_regular = condition < torch.inf
+        several = torch.linalg.inv(candidates[is_regular])
         several = several * (math.sqrt(m) / several.flatten(1).norm(dim=1))[:, None, None]
         trace = several.diagonal(dim1=-2, dim2=-1).sum(-1)
         several = torch.where((trace > 0)[:, None, None], -several, several)
         # R is positive semidefinite, or nearly so where the data leave combinations of that kind
         lowest = torch.linalg.eigvalsh((several + several.mT) / -2)[:, 0]
-        return several[
-            (condition[condition < torch.inf] - lowest.clamp(max=0) / indefinite).argmin()
-        ]
+        penalty = -lowest.clamp(max=0) / indefinite
+        return several[(condition[is_regular] + penalty).argmin()]
 
     def _energy_of(
         self, A: Tensor, points: Tensor, rates: Tensor, samples: LatentSamples

@@ -243,8 +243,8 @@ class RunsCandidate:
     Args:
         spaces: of the runs.
         interpolation: between them.
-        least: error that counts, beside laws that at which nothing further is tried: a law that errs
-            as little holds for other starts, too.
+        least: error that counts. Beside laws it is the error at which nothing further is tried,
+            since a law that errs as little holds for other starts, too.
     """
 
     complexity = 10**9

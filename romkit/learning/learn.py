@@ -84,7 +84,8 @@ def learn(
     halfway between the runs, whose gaps are half as wide, by the scale of these intervals.
 
     Where it is preferred on left-out runs, a law depends on a positive parameter c by 1/c or log c
-    (forecasts take the parameter itself). Interpolated runs hold for the starts and times of the runs alone.
+    (forecasts take the parameter itself). Interpolated runs hold for the starts and times of the
+    runs alone.
 
     Args:
         source: runs in a dataset of any habit, in a table of pandas, or the names of their files,

@@ -26,7 +26,6 @@ from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
 from romkit.learning.rollouts import quiet, quietly, rolled_out
 from romkit.projections import Projection
-from romkit.select import Policy
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
 
@@ -114,21 +113,10 @@ def _of_all(
     if candidate.latents > 0:
         return law, None
     without_noise = jointly(law, train, seconds)
-    if without_noise is not law and _is_as_near(without_noise, law, candidate):
+    if without_noise is not law and candidate.follows_as_well(without_noise, law):
         assert isinstance(without_noise, Equation)
         return without_noise, without_noise.basis
     return short(law, candidate, seconds), None
-
-
-def _is_as_near(law: LearnedField, other: LearnedField, candidate: ModelCandidate) -> bool:
-    """Tell whether rollouts of a law from first data follow all runs as well as those of another."""
-    judge = candidate.space(ALL).judge
-    policy = Policy()
-    errors, of_other = (
-        policy.logarithms(judge.errors(each, judge.runs, POLISHED).numpy(force=True))
-        for each in (law, other)
-    )
-    return policy.is_as_good(errors, of_other)
 
 
 def left_out(

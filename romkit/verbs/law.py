@@ -155,12 +155,12 @@ def short(
     `readable`: most variables of an equation that is shortened: with more of them it is not
     read, and takes long.
     """
-    samples, judge = candidate.space(ALL)
     # kinds of equations with more structure than their terms keep all of these
     is_equation = type(law) is Equation and law.coefficients.ndim == 2
     if not is_equation or len(law.basis.variables) > readable:
         return law
-    folds = [without(*candidate.space(ALL), rows) for rows in candidate.folds]
+    samples, judge = candidate.space(ALL)
+    folds = [without(samples, judge, rows) for rows in candidate.folds]
 
     def left_out(fit: FitTo) -> Tensor:
         # steps so short that their error is none of the law's
@@ -169,13 +169,7 @@ def short(
 
     shorter = shortened(law, samples, left_out, seconds=seconds)
     # it has to follow the runs that it was fitted to as well
-    policy = Policy()
-    before, after = (
-        judge.errors(each, judge.runs, POLISHED).numpy(force=True) for each in (law, shorter)
-    )
-    if policy.is_as_good(policy.logarithms(after), policy.logarithms(before)):
-        return shorter
-    return law
+    return shorter if candidate.follows_as_well(shorter, law) else law
 
 
 def settings_of(kind: str | Estimator) -> Estimator:
