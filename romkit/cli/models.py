@@ -203,6 +203,7 @@ def _grid(choices: dict[str, object]) -> dict[str, tuple[Any, ...]]:
 def learn(
     sources: Annotated[list[str], Argument(metavar="FILE")],
     context: str | None = None,
+    time: str | None = None,
     latent_dim: Annotated[int | None, Option(min=1, max=10000)] = None,
     kinds: str | None = None,
     period: float | None = None,
@@ -228,6 +229,7 @@ def learn(
     Args:
         sources: Files of runs, one in each or all in one.
         context: Names of the parameters in which runs differ, with commas.
+        time: The dimension, or column, of time; by default "time", "t", or dates.
         latent_dim: Number of latent coordinates; by default chosen.
         kinds: Names of laws to choose from, with commas; `romkit info` lists them.
             `interpolation` alone interpolates the runs.
@@ -238,7 +240,7 @@ def learn(
         out: Folder of the model and its report; runs/learned by default.
     """
     folder = results.target(out, "learned", "REPORT.md", force).parent
-    settings: dict[str, Any] = {"latent_dim": latent_dim, "period": period}
+    settings: dict[str, Any] = {"time": time, "latent_dim": latent_dim, "period": period}
     if kinds is not None:
         settings["kinds"] = options.names(kinds)
     settings |= {"held_out": held_out, "seconds": seconds, "seed": seed}

@@ -43,7 +43,7 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
         state         state (component 1), float64
         context       none
         time          0 ... 9.95, every 0.05
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> data = romkit.data.delayed(sensor, delays=1, every=10)
         >>> data.component.values.tolist(), data.sizes["time"]
         (['x0', 'x0(t-0.5)'], 190)

@@ -32,7 +32,7 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         state         u (y 4, x 8), float64
         context       none
         time          0 ... 19, every 1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> dict(data.state.sizes)
         {'trajectory': 3, 'time': 20, 'component': 32}
         >>> dict(romkit.data.fields(data).u.sizes)

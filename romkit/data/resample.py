@@ -198,7 +198,7 @@ def resampled(
         state         state (component 1), float64
         context       none
         time          0 ... 7.9, uneven steps
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         missing       runs have times of their own, each about 60 of 100; learn and romkit.data.resampled give common ones
         >>> data = romkit.data.resampled(runs, 0.1)
         >>> bool(abs(data.state[1, :59, 0] - np.sin(data.time[:59])).max() < 1e-4)

@@ -12,22 +12,24 @@ NO_UNIT = ("-", "1", "")
 
 def without_unit(name: str) -> str:
     """Return a name without the unit in brackets or behind a stroke at its end: Tfeed of Tfeed [K]
-    and of Tfeed / K, and x[0] of x[0].
+    and of Tfeed / K, and x[1] of x[1].
     """
     bare, unit = split_unit(name)
-    if unit in NO_UNIT or is_unit(unit):
+    # without a blank, 1 in brackets is a number
+    if bare and (is_unit(unit) or (unit in NO_UNIT and name[len(bare) :].startswith(" "))):
         return bare
     return name
 
 
 def full_name(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that is called so, perhaps with a unit behind it; `name` as it came
-    where there is none, or several.
+    """Return the one of `names` that is called so, either of them perhaps with a unit behind it;
+    `name` as it came where there is none, or several.
     """
     known = list(names)
     if name in known:
         return name
-    candidates = [full for full in known if without_unit(full) == name]
+    bare = without_unit(name)
+    candidates = [full for full in known if without_unit(full) == bare]
     if len(candidates) == 1:
         return candidates[0]
     return name

@@ -13,7 +13,6 @@ from romkit.data.controls import HELD, INPUT_UNITS, LINEAR, control_names, input
 from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
-from romkit.data.spelling import without_unit
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
 
@@ -34,7 +33,7 @@ def summary(data: xr.Dataset) -> str:
         state         state (component 36), float64
         context       F 3.14 ... 3.18 (float)
         time          0 ... 0.09, every 0.01
-        velocity      given
+        rates         given
     """
     check_states(data)
     count, times, n = (data.sizes[dim] for dim in DIMS)
@@ -43,10 +42,10 @@ def summary(data: xr.Dataset) -> str:
         "state": _states_in_words(data),
         "context": _context_in_words(data),
         "time": _time_in_words(data),
-        "velocity": "none; estimated where it is needed",
+        "rates": "none given; estimated where needed",
     }
     if "velocity" in data:
-        lines["velocity"] = "given"
+        lines["rates"] = "given"
     if "control" in data:
         lines["control"] = _inputs_in_words(data)
     is_complete = complete(data, ("state",))
@@ -73,9 +72,6 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
     if masked:
         sizes += f"; {masked} masked"
     words = f"{variable.name} ({sizes})" if sizes else variable.name
-    # a column u [m] says it itself
-    if without_unit(variable.name) != variable.name:
-        return words
     return words + with_unit(variable.units or common_unit, " [{}]")
 
 

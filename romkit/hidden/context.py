@@ -95,7 +95,7 @@ def hidden_context(
         state         state (component 2), float64
         context       none
         time          0 ... 6, every 0.2
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> found.number
         1
         >>> order = np.argsort(found.values["value"].values[:, 0])

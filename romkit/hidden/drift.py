@@ -57,7 +57,7 @@ def drifting_context(
         state         state (component 2), float64
         context       none
         time          0 ... 6, every 0.2
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> romkit.hidden.drifting_context(runs, pieces=2).law
         'none'
     """

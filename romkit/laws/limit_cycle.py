@@ -174,7 +174,7 @@ class LimitCycle(TrajectoryEstimator):
         state         state (component 4), float64
         context       speed 2 ... 3 (float)
         time          0 ... 6, every 0.05
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> pod = romkit.fit("pod", data, latent_dim=2)
         >>> law = romkit.laws.LimitCycle(degree=1).fit(pod, data)
         >>> run = romkit.rollout(data, pod, dynamics=law)

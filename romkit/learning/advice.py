@@ -37,9 +37,6 @@ MOSTLY = 0.7
 MORE = 1.2
 """Deviation of noise, in the error of a forecast, up to which it may be noise at all."""
 
-NOISY = 0.2
-"""Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
-
 FOLLOWED = 0.25
 """Error of runs that a law has learned from, in that of held-out runs, up to which it follows them."""
 
@@ -164,8 +161,9 @@ class Evidence:
         duration = float(times[-1] - times[0])
         return (
             f"Forecasts keep the motion and lose its phase: they err by "
-            f"{self._error('forecast'):.2g}, and by {self.in_phase:.2g} when they are shifted in "
-            f"time, by up to {abs(self.late):.2g} after {duration:.4g}. Shorter forecasts keep it."
+            f"{self._error('forecast'):.2g}, and by {self.in_phase:.2g} with their timing corrected, "
+            f"which is off by up to {abs(self.late):.2g} at time {duration:.4g}. Shorter forecasts "
+            "keep it."
         )
 
     @property
@@ -302,12 +300,9 @@ class Evidence:
 
     def _of_no_more_runs(self, of_seen: float) -> str:
         """Return sentence for a model that errs as much on runs that it has learned from."""
-        noise = ""
-        if self._most_noise > NOISY * self._error("forecast"):
-            noise = "; noise of the data may be a part"
         return (
-            f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
-            f"would not help{noise}."
+            f" It errs as much on runs that it has learned from ({of_seen:.2g}): not more runs, but "
+            "more latents or a longer search may help, latent_dim=..., seconds=..."
         )
 
     @property
@@ -319,17 +314,6 @@ class Evidence:
             return np.nan
         paths = torch.from_numpy(self.train["state"].values / deviations(self.train)).double()
         return float(white_noise(paths).square().mean().sqrt())
-
-    @property
-    def _most_noise(self) -> float:
-        """Deviation of noise that the data may have, by their fourth differences [deviations]: what
-        is sampled coarsely has large ones, too.
-        """
-        differences = np.diff(self.train["state"].values / deviations(self.train), n=4, axis=1)
-        if differences.size == 0 or np.isnan(differences).all():
-            return np.inf
-        # Σ (1, 4, 6, 4, 1)² = 70
-        return float(np.sqrt(np.nanmean(np.square(differences)) / 70))
 
     def _of_single_variable(self, *, turning: float = 1.5) -> str:
         """Return sentence for a single variable that turns: no law of it alone can do that.

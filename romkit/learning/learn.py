@@ -1,8 +1,8 @@
 """`romkit.learn`: from runs at several contexts to a reduced model whose errors are measured."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from time import process_time
 from typing import Annotated, NamedTuple, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from romkit.data.context import check_number, contexts_of
 from romkit.engine import Device
 from romkit.engine.threads import one_thread
 from romkit.hidden import HiddenContext, wants_hidden, with_hidden_context
+from romkit.hidden.context import HIDDEN
 from romkit.laws import Estimator
 from romkit.laws.choice import fitted
 from romkit.laws.folds import FOLDS
@@ -62,6 +63,7 @@ def learn(
     source: xr.Dataset | pd.DataFrame | FilePath | Annotated[Sequence[FilePath], MinLen(1)],
     context: str | Sequence[str] | None = None,
     *,
+    time: str | None = None,
     group: str | None = None,
     held_out: Part | None = None,
     latent_dim: Count | None = None,
@@ -94,6 +96,7 @@ def learn(
         context: names of the parameters in which runs differ; by default what the data declare.
             "hidden", alone or among them, stands for parameters that nobody recorded:
             `romkit.hidden_context` finds them, and `place` those of new runs.
+        time: name of the column, coordinate or dimension of time; by default "time", "t", or dates.
         group: name of the coordinate that tells which runs share hidden parameters; by default each
             run has its own.
         held_out: share of the contexts, between others, that nothing is chosen by and nothing is
@@ -135,15 +138,15 @@ def learn(
         state         state (component 4), float64
         context       speed 1 ... 2 (float)
         time          0 ... 6, every 0.1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> model = romkit.learn(runs, latent_dim=2)
         >>> model.projection.latent_dim, bool(model.error < 0.02)
         (2, True)
         >>> model.forecast(initial_state=runs.state[0, 0], duration=1, dt=0.1, speed=1.5).state.dims
         ('time', 'component')
     """
-    began = time.process_time()
-    data, hidden = _with_hidden(source, context, group)
+    began = process_time()
+    data, hidden = _with_hidden(source, context, time, group)
     for variant in variants:
         checks.one_of("variants", variant, VARIANTS)
     check_number(data, 3)
@@ -185,7 +188,7 @@ def learn(
         errors=judged.forecasts.errors,
         errors_of_variables=judged.forecasts.errors_of_variables,
         errors_of_seen={"forecast": whole.errors},
-        seconds=time.process_time() - began,
+        seconds=process_time() - began,
         held_out=test is not None,
         period=period,
         hidden=hidden,
@@ -196,16 +199,19 @@ def learn(
 
 
 def _with_hidden(
-    source: Source, context: str | Sequence[str] | None, group: str | None
+    source: Source, context: str | Sequence[str] | None, time: str | None, group: str | None
 ) -> tuple[xr.Dataset, HiddenContext | None]:
     """Describe runs, with the parameters that nobody recorded where they are asked for."""
     if wants_hidden(context):
+        if time is not None:
+            known = [] if isinstance(context, str) else [*(context or ())]
+            source = described(source, [name for name in known if name != HIDDEN], time)
         source, hidden = with_hidden_context(source, context, group)
         return described(source, None), hidden  # the runs declare it now
     if group is not None:
         fix = "give context='hidden', or leave group out"
         raise InputError("group", expected="hidden parameters", got="none", fix=fix)
-    return described(source, context), None
+    return described(source, context, time), None
 
 
 def _divided(data: xr.Dataset, held_out: float | None) -> tuple[xr.Dataset, xr.Dataset | None]:

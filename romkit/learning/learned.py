@@ -69,7 +69,7 @@ class Learned(Judged, Display):
         state         state (component 4), float64
         context       speed 1 ... 2 (float)
         time          0 ... 6, every 0.1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> model = romkit.learn(runs, latent_dim=2)
         >>> sorted(model.errors)[:3]
         ['forecast', 'nearest run', 'nearest run, shifted']

@@ -24,8 +24,10 @@ from romkit.data.cleaning import (
 from romkit.data.clocks import OWN_TIMES
 from romkit.data.habits import warn_of_habits
 from romkit.data.names import TRAJECTORIES
+from romkit.data.spelling import full_name
 from romkit.readers.names import Fact, guessed_time
 from romkit.readers.several import read_runs
+from romkit.readers.tables import with_units_apart
 
 TWICE = np.array([0.0, 1.0])
 """Times at which a field without a time is written into the schema."""
@@ -36,26 +38,21 @@ Source: TypeAlias = (
 """Runs, a table of them, or their files."""
 
 
-def read(
-    source: Source, context: str | Sequence[str] | None
-) -> tuple[xr.Dataset | pd.DataFrame, Sequence[str] | None]:
-    """Return a dataset or a table, of files what they hold, and the names of the parameters."""
-    names = [context] if isinstance(context, str) else context
-    if isinstance(source, xr.Dataset | pd.DataFrame):
-        return source, names
-    files = [source] if isinstance(source, str | os.PathLike) else source
-    data, parameters = read_runs([Path(str(name)) for name in files])
-    return data, names if names is not None else parameters or None
-
-
-def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset:
+def described(
+    source: Source, context: str | Sequence[str] | None, time: str | None = None
+) -> xr.Dataset:
     """Return runs in romkit's schema, whole from their start on and at common times; fields without
     a time at two times.
     """
-    given, names = read(source, context)
+    names = [context] if isinstance(context, str) else context
+    given = source
+    if not isinstance(source, xr.Dataset | pd.DataFrame):
+        files = [source] if isinstance(source, str | os.PathLike) else source
+        given, parameters = read_runs([Path(str(name)) for name in files])
+        names = names if names is not None else parameters or None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = _in_schema(given, names)
+        data = _in_schema(given, names, time)
     common = with_common_times(data)
     for warning in caught:
         # it asks for what has been done
@@ -74,16 +71,21 @@ def described(source: Source, context: str | Sequence[str] | None) -> xr.Dataset
     return from_complete_start(with_single_cells_filled(common))
 
 
-def _in_schema(data: xr.Dataset | pd.DataFrame, names: Sequence[str] | None) -> xr.Dataset:
+def _in_schema(
+    data: xr.Dataset | pd.DataFrame, names: Sequence[str] | None, time: str | None
+) -> xr.Dataset:
     """Return tables and datasets in romkit's schema, on the times that they have."""
-    fields = _without_time(data, names or ())
+    if isinstance(data, pd.DataFrame):
+        data = with_units_apart(data)
+        names = names and [full_name(name, map(str, data.columns)) for name in names]
+    fields = None if time else _without_time(data, names or ())
     known = data if fields is None else fields
     if isinstance(known, xr.Dataset) and "state" in known and "component" in known.dims:
         # `describe` warns of those in other data
         warn_of_habits(known, "extremes", "equal runs")
         return known.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     if fields is None:
-        return datasets.describe(data, context=names)
+        return datasets.describe(data, context=names, time=time)
     with contextlib.redirect_stdout(io.StringIO()):  # it would tell of the two times
         return datasets.describe(fields, context=names, time="time")
 

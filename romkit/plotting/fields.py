@@ -52,7 +52,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         state         u (x 4), float64
         context       none
         time          0 ... 4, every 1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> figure.axes[0].get_xlabel()
         'time'
     """
@@ -103,7 +103,7 @@ def plot_frames(
         state         u (y 3, x 4), float64
         context       none
         time          0 ... 4, every 1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> figure = plot_frames(flow, frames=3)
         >>> [axes.get_title() for axes in figure.axes[:3]]
         ['t = 0', 't = 2', 't = 4']
@@ -146,7 +146,7 @@ def animate(
         state         u (y 3, x 4), float64
         context       none
         time          0 ... 4, every 1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> movie = animate(flow, frames=5)
         >>> save_animation(movie, "flow.gif").name
         'flow.gif'
@@ -194,7 +194,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         state         u (y 3, x 4), float64
         context       none
         time          0 ... 1, every 1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> save_animation(animate(flow, frames=2), "flow.gif").name
         'flow.gif'
     """

@@ -9,7 +9,6 @@ import xarray as xr
 from romkit.core import display
 from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
-from romkit.data.names import split_unit
 from romkit.plotting import style
 
 SAMPLES = 500
@@ -135,10 +134,7 @@ def quantity(data: xr.Dataset, component: int, *, line: int = 16) -> str:
     if where != name:
         name, _, _ = where.partition(" at ")
     unit = layout_of(data).units[component]
-    # a column `speed (m/s)` has its unit in its name
-    is_said = bool(unit) and split_unit(name).unit == unit
-    words = name if is_said else f"{name}{display.with_unit(unit, ' ({})')}"
-    return textwrap.fill(words, line, break_long_words=False)
+    return textwrap.fill(f"{name}{display.with_unit(unit, ' ({})')}", line, break_long_words=False)
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:

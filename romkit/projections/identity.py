@@ -41,7 +41,7 @@ class Identity(Projection):
         state         state (component 2), float64
         context       none
         time          0 ... 6, every 0.0301508
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> identity = romkit.fit("identity", data)
         >>> SINDy(degree=1, threshold=0.1).fit(identity, data).equations()
         ["x' = 1.000 v", "v' = -1.000 x"]

@@ -90,7 +90,7 @@ def from_arrays(
         state         state (component 2), float64
         context       w 1 ... 1.5 (float)
         time          0 ... 4.9, every 0.1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         missing       20.0% of the snapshots, in 1 trajectories (1); left out of fits, learn fills gaps of two at most
     """
     is_single = isinstance(states, Array) and states.ndim == 2

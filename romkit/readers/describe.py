@@ -32,7 +32,7 @@ from romkit.readers.roles import (
     refuse_unlike,
     roles_of,
 )
-from romkit.readers.tables import of_table
+from romkit.readers.tables import of_table, with_units_apart
 
 
 @validated
@@ -65,8 +65,8 @@ def describe(
         control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
             Their attribute `between`, "held" or "linear" for all, says how they are between samples.
         velocity: names of the derivatives, in the order of the state; by default the variable
-            `velocity`, if the difference quotients of the state agree with it. Without, velocities
-            are estimated where they are needed.
+            `velocity` beside one called `state`. Without, velocities are estimated where they are
+            needed.
         acceleration: the same of the second derivatives; without, laws are of first order.
         trajectory: the dimension, or column, of the trajectories; by default one of that name, or
             of `run`, `case`, `member`, `realization`, `simulation`, `experiment`, and that of the
@@ -97,7 +97,7 @@ def describe(
         state         u (x 8), float64
         context       Re 50 ... 100 (whole numbers)
         time          0 ... 1.9, every 0.1
-        velocity      none; estimated where it is needed
+        rates         none given; estimated where needed
         >>> data.state.dims
         ('trajectory', 'time', 'component')
     """
@@ -138,6 +138,7 @@ def _dataset(
         return data.to_dataset(name="state" if data.name is None else str(data.name)), declared
     if isinstance(data, xr.Dataset):
         return data, declared
+    data = with_units_apart(data)
     declared = declared.in_full([*data.columns, *data.index.names])
     run = declared.trajectory
     source, time = of_table(data, declared.context or (), run, declared.time, guesses)

@@ -5,7 +5,7 @@ import xarray as xr
 
 from romkit.data.layout import Layout
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import NUMBER_OF_PLACE, time_among_columns
+from romkit.readers.tables import NUMBER_OF_PLACE, time_among_columns, with_units_apart
 
 
 def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
@@ -39,5 +39,9 @@ def of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
     """Return the columns of a table that are variables of the state, along its rows, or along
     places.
     """
+    rows = with_units_apart(rows)
     names = [variable.name for variable in layout.variables if variable.name in rows.columns]
-    return with_places(rows, layout)[names].astype(float).to_xarray()
+    data = with_places(rows, layout)[names].astype(float).to_xarray()
+    for name in names:
+        data[name].attrs["units"] = rows.attrs["units"].get(name, "")
+    return data

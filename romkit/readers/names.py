@@ -86,7 +86,7 @@ def guessed_time(facts: Mapping[str, Fact], guesses: Guesses) -> str | None:
                 Guess(
                     "time",
                     usual[0],
-                    f"and not {rival!r}; or romkit.data.describe(data, time={rival!r})",
+                    f"and not {rival!r}; or name it, time={rival!r}",
                 )
             )
         return usual[0]
@@ -95,7 +95,7 @@ def guessed_time(facts: Mapping[str, Fact], guesses: Guesses) -> str | None:
         if len(names) == 1:
             # a usual name with a unit behind it is no guess
             if is_time is not SIGNS_OF_TIME[0]:
-                fix = f"name it, romkit.data.describe(data, time={names[0]!r})"
+                fix = f"name it, time={names[0]!r}"
                 guesses.append(Guess("time", names[0], f"by its name; {fix}"))
             return names[0]
         if names:

@@ -105,7 +105,7 @@ def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr
     # a parameter or an input is no state, even where its numbers vary along time
     taken = {*declared.control, *context, "control"}.union(*rates.values())
     states = _states(data, declared.state, {*taken, *descriptions}, guesses)
-    states, rates = _with_rates(data, declared, states, rates, taken, guesses)
+    rates = _with_rates(data, states, rates, taken, guesses)
     taken_by_bars = {f"{bar}_{name}" for bar in BARS for name in states}
     # a single one may be that of romkit's schema
     in_forecasts = {*IN_FORECASTS, *taken_by_bars} | ({"state"} if len(states) > 1 else set())
@@ -278,10 +278,8 @@ def _states(
     integers = _along_time_of_kind(data, "iu", taken)
     if "state" in floats + integers:
         return ("state",)
-    # a velocity alone is a state
-    states = tuple(name for name in floats if name not in RATES)
     if floats:
-        return states or floats
+        return floats
     # whole numbers are counts or flags as often as states: only where nothing else is
     if integers:
         guesses.append(Guess("state", ", ".join(integers), "whole numbers, as there is no other"))
@@ -305,60 +303,31 @@ def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
 
 
 def _with_rates(
-    data: xr.Dataset,
-    declared: Declared,
-    states: Names,
-    rates: dict[str, Names],
-    taken: set[str],
-    guesses: Guesses,
-) -> tuple[Names, dict[str, Names]]:
-    """Return variables of the state, and of its rates: those that are declared, and those that are
-    called so and agree with difference quotients. Others are variables of the state.
+    data: xr.Dataset, states: Names, rates: dict[str, Names], taken: set[str], guesses: Guesses
+) -> dict[str, Names]:
+    """Return variables of the rates of the state: those that are declared, and those of romkit's
+    schema. A `velocity` beside other variables is one of the state, as that of an oscillator is.
     """
     rates = dict(rates)
     for rate in RATES:
-        is_free = rate in {*data.data_vars} - taken - {*states}
+        is_free = rate in {*data.data_vars} - taken
         if rate not in rates and is_free and list(states) == ["state"]:
-            rates[rate] = (rate,)  # names of romkit's schema
-        if rate in rates:
-            if not _is_like(data, states, rates[rate]):
-                refuse_unlike(states, rates[rate], rate)
-            _doubt(data, states, rates, rate, guesses)
-            continue
-        if not is_free or not _is_course(data[rate]):
-            continue
-        if _is_rate(data, declared, states, {**rates, rate: (rate,)}, rate, guesses):
             rates[rate] = (rate,)
-        elif declared.state is None:
-            states = (*states, rate)
-    return states, rates
+        if rate not in rates:
+            continue
+        if not _is_like(data, states, rates[rate]):
+            refuse_unlike(states, rates[rate], rate)
+        why = _disagreement(data, states, rates, rate)
+        if why:
+            fix = "check its unit of time, or leave it out"
+            why = f"disagrees with {', '.join(states)}: {why}; {fix}"
+            guesses.append(Guess(rate, ", ".join(rates[rate]), why))
+    return rates
 
 
 def _is_course(values: xr.DataArray) -> bool:
     """Tell whether a variable holds real numbers along time."""
     return values.dtype.kind in "fiu" and "time" in values.dims
-
-
-def _is_rate(
-    data: xr.Dataset,
-    declared: Declared,
-    states: Names,
-    rates: Mapping[str, Names],
-    rate: str,
-    guesses: Guesses,
-) -> bool:
-    """Tell whether a variable that is called velocity is one: a flow has a variable of this name
-    that is no derivative, so that numbers decide.
-    """
-    why = "it has other dimensions"
-    if _is_like(data, states, [rate]):
-        why = _disagreement(data, states, rates, rate)
-    if not why:
-        guesses.append(Guess(rate, rate, f"the rate of {states[0]}; difference quotients agree"))
-        return True
-    role = "left out" if declared.state else "a variable of the state"
-    guesses.append(Guess("state", rate, f"no rate of {states[0]}: {why}; it is {role}"))
-    return False
 
 
 def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoReturn:
@@ -381,21 +350,6 @@ def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> b
         if not differing <= set(LEAD):
             return False
     return True
-
-
-def _doubt(
-    data: xr.Dataset,
-    states: Sequence[str],
-    rates: Mapping[str, Names],
-    rate: str,
-    guesses: Guesses,
-) -> None:
-    """Say where rates do not agree with their states."""
-    why = _disagreement(data, states, rates, rate)
-    if why:
-        fix = "check its unit of time, or leave it out"
-        why = f"disagrees with {', '.join(states)}: {why}; {fix}"
-        guesses.append(Guess(rate, ", ".join(rates[rate]), why))
 
 
 def _disagreement(
@@ -491,7 +445,7 @@ def _time_name(data: xr.Dataset, declared: str | None, guesses: Guesses) -> str:
     facts = {key: fact for key, fact in candidates.items() if fact.ndim == 1 or key in TIMES}
     guess = guessed_time(facts, guesses)
     if guess is None:
-        fix = "name it: romkit.data.describe(data, time='...'); where each file is one time: 'u_{time}.nc'"
+        fix = "name it: time='...'; where each file is one time: 'u_{time}.nc'"
         if "time" in data.variables:
             fix = "data of one time have none: join several, xarray.concat(..., 'time')"
         got = f"dims {', '.join(map(str, data.dims)) or 'none'}"

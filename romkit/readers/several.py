@@ -16,8 +16,8 @@ from romkit.core.display import listed
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
-from romkit.data.names import TIMES, TRAJECTORIES, split_unit, unit_of
-from romkit.data.units import is_unit, without_origin
+from romkit.data.names import TIMES, TRAJECTORIES, unit_of
+from romkit.data.units import without_origin
 from romkit.readers.door import read_all
 from romkit.readers.joining import (
     Paths,
@@ -29,7 +29,7 @@ from romkit.readers.joining import (
     with_parameter,
 )
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import NUMBER_OF_PLACE
+from romkit.readers.tables import NUMBER_OF_PLACE, with_units_apart
 
 Parameters = Mapping[str, Sequence[float]]
 """Numbers in the names of files, one for each file, by the names in braces."""
@@ -128,12 +128,8 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
     Raises:
         FileError: one that has a parameter with other values, or units that differ.
     """
-    units = []
-    for table in tables:
-        named = dict(map(split_unit, map(str, table.columns)))
-        units.append({bare: unit for bare, unit in named.items() if is_unit(unit)})
-    common_units(paths, units)
-    of_columns = common_units(paths, [table.attrs.get("units", {}) for table in tables])
+    tables = [with_units_apart(table) for table in tables]
+    units = common_units(paths, [table.attrs["units"] for table in tables])
     for name, values in parameters.items():
         labelled = []
         for path, table, value in zip(paths, tables, values, strict=True):
@@ -145,7 +141,7 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
     elif len(tables) > 1:
         tables = _numbered_runs(paths, tables)
     joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-    joined.attrs = {"units": of_columns}
+    joined.attrs = {"units": units}
     return joined
 
 

@@ -14,7 +14,7 @@ from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
 from romkit.data.names import TRAJECTORIES, split_unit
-from romkit.data.units import is_unit
+from romkit.data.spelling import without_unit
 from romkit.readers.dates import times_of_text
 from romkit.readers.names import Fact, Guess, Guesses, columns_of_runs, guessed_time
 from romkit.readers.numbers import MISSING
@@ -69,7 +69,8 @@ def of_table(
         InputError: columns that cannot be told apart, no column of time, or several rows of one
             time in a run.
     """
-    units = dict(table.attrs.get("units", {}))
+    table = with_units_apart(table)
+    units = dict(table.attrs["units"])
     table, levels = _with_columns(table)
     table = _without_row_numbers(table, guesses)
     run, time = _run_and_time(table, context, run, time, guesses)
@@ -94,13 +95,31 @@ def of_table(
     return _with_units(data, units), time
 
 
+def with_units_apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns have no units in their names, but in `attrs["units"]`: `x` of
+    `x [mm]`. Names stay where two would be one.
+    """
+    columns = [str(name) for name in (*table.columns, *table.index.names)]
+    bare = [without_unit(name) for name in columns]
+    counts = Counter(bare)
+    # x(t) is a function of the column t
+    functions = {f"{name}({other})" for name in bare for other in bare}
+    units, names = {}, {}
+    for name, short in zip(columns, bare, strict=True):
+        if name != short and counts[short] == 1 and name not in functions:
+            names[name], units[short] = short, split_unit(name).unit
+    plain = table.rename(columns=names)
+    if names.keys() & {*table.index.names}:
+        plain = plain.rename_axis(index=names)
+    # a row of units knows better than a name
+    given = {names.get(name, name): unit for name, unit in table.attrs.get("units", {}).items()}
+    plain.attrs = table.attrs | {"units": units | given}
+    return plain
+
+
 def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
-    """Return data with these units, or those behind names."""
-    # a row of units knows better than a name, and what is no unit, as in "x[0]", is a name
-    behind = {str(name): split_unit(str(name)).unit for name in data.variables}
-    known = {name: unit for name, unit in behind.items() if is_unit(unit)} | dict(units)
-    for name in known.keys() & data.variables.keys():
-        data[name].attrs["units"] = known[name]
+    for name in units.keys() & data.variables.keys():
+        data[name].attrs["units"] = units[name]
     return data
 
 
@@ -121,10 +140,10 @@ def _run_and_time(
         raise InputError(
             "data",
             expected="a column of time",
-            got=listed(table.columns, 6),
-            fix="rename it, table.rename(columns={'day': 'time'}), or name it, "
-            "romkit.data.describe(table, time='day'); dates in the index: table.rename_axis('time'); a file for each "
-            "time: 'u_{time}.csv'; or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
+            got=listed(table.columns, 12),
+            fix="name it, time='day', or rename it, table.rename(columns={'day': 'time'}); dates in "
+            "the index: table.rename_axis('time'); a file for each time: 'u_{time}.csv'; or give the "
+            "interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
         )
     if run is None:
         run = _name_of_runs(table, context)

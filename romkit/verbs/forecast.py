@@ -210,6 +210,8 @@ def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
     _check_one_time(layout, state)
+    if isinstance(state, dict):
+        state = pd.Series(state)
     if isinstance(state, pd.Series):
         state = state.to_frame().T
     if isinstance(state, pd.DataFrame):  # a row of a table, or several

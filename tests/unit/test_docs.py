@@ -77,7 +77,7 @@ def short_rollout(rollout, source, *args, **more):
 
 def learned_quickly(learn, source, *args, **more):
     """`romkit.learn` of some 31 times, with two latents and a linear law."""
-    time = next(dim for dim in source.dims if str(dim) in ("time", "t", "time [s]"))
+    time = next(dim for dim in source.dims if str(dim) in ("time", "t"))
     # runs of their whole length, since interpolated ones have forecasts of no later times
     every = max(1, source.sizes[time] // 31)
     source = source.isel({time: slice(None, None, every)})

@@ -34,6 +34,8 @@ def table() -> pd.DataFrame:
         ("u (m/s)", "u"),
         ("Re [-]", "Re"),
         ("x[0]", "x[0]"),
+        ("x[1]", "x[1]"),
+        ("mu [1]", "mu"),
         ("V(load)", "V(load)"),
         ("T", "T"),
     ],
@@ -42,11 +44,17 @@ def test_the_bare_name_lacks_a_unit_and_nothing_else(name, bare):
     assert without_unit(name) == bare
 
 
-def test_every_role_is_found_by_its_bare_name(table, capsys):
-    names = {"context": ["Tfeed"], "state": ["T"], "trajectory": "batch", "time": "t"}
-    data = romkit.data.describe(table, **names)
-    assert romkit.data.context_names(data) == ("Tfeed [K]",)
-    np.testing.assert_array_equal(data["Tfeed [K]"], FEEDS)
+@pytest.mark.parametrize("full", [False, True])
+def test_every_role_is_found_by_its_name_with_the_unit_and_without(table, full, capsys):
+    unit = ("[K]", "[min]", "(-)") if full else ("", "", "")
+    temperature, time, batch = (
+        f"{name} {text}".strip() for name, text in zip(("T", "t", "batch"), unit, strict=True)
+    )
+    names = {"context": [f"Tfeed {unit[0]}".strip()], "state": [temperature]}
+    data = romkit.data.describe(table, **names, trajectory=batch, time=time)
+    assert romkit.data.context_names(data) == ("Tfeed",)
+    np.testing.assert_array_equal(data["Tfeed"], FEEDS)
+    assert data["Tfeed"].attrs["units"] == "K"
     np.testing.assert_allclose(data["state"][..., 0], np.add.outer(FEEDS, np.sin(TIMES)))
     np.testing.assert_allclose(data["time"], TIMES)
     assert data["time"].attrs["units"] == "min"
@@ -56,6 +64,12 @@ def test_a_dataset_is_searched_as_a_table(table, capsys):
     grid = table.set_index(["Tfeed [K]", "t [min]"])[["cA [mol/L]"]].to_xarray()
     data = romkit.data.describe(grid, context=["Tfeed"], time="t")
     assert data.sizes["trajectory"] == len(FEEDS)
+
+
+def test_columns_of_one_name_in_two_units_and_functions_keep_their_names():
+    own = pd.DataFrame({"t": TIMES, "x(t)": np.sin(TIMES), "T [K]": TIMES, "T [degC]": TIMES})
+    data = romkit.data.describe(own)
+    assert list(data["component"].values) == ["x(t)", "T [K]", "T [degC]"]
 
 
 def test_a_bare_name_of_two_columns_is_refused(table):
