@@ -31,7 +31,7 @@ from romkit.assimilation.noisy import Exact, Noisy, forecasting
 from romkit.assimilation.observations import Sensors, names_of, rows_of, units_of
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data import even_step
 from romkit.data.contexts import context_array
@@ -488,13 +488,34 @@ def _learned(
     own_contexts = own_contexts[chosen]
     views, _ = model.view(w[chosen], own_contexts, own_contexts)
     observed = states[0][chosen][:, rows].numpy()
-    error = np.square(views - observed).mean(0)
+    squares = np.square(views - observed)  # (L, s)
+    _warn_of_foreign_runs(squares.mean(1), observed.var(0).mean(), chosen // len(data.times), data)
+    error = squares.mean(0)
     # members begin from these states at the parameters that are known
     contexts = np.repeat(c, len(data.times), axis=0)[chosen]
     w = model.encode([values[chosen] for values in states], contexts)
     views, _ = model.view(w, contexts, contexts)
     library = np.column_stack([w, contexts[:, free]])
     return library, views, error, size
+
+
+def _warn_of_foreign_runs(squares: Array, variance: float, runs: Array, data: Trajectories) -> None:
+    """Warn of training runs, whose numbers (L,) say which they are, that the manifold of a model
+    leaves by more than the deviation of all runs: mean squares of what it leaves are (L,).
+    """
+    squares_of_runs = np.bincount(runs, squares) / np.bincount(runs)
+    foreign = np.flatnonzero(squares_of_runs > variance)
+    if not len(foreign):
+        return
+    first = foreign[0]
+    values = checks.shown(data.contexts.initial[first].tolist())
+    deviations = np.sqrt(squares_of_runs[first] / variance)
+    warn(
+        f"training: expected runs on the model's manifold, got {len(foreign)} of "
+        f"{len(squares_of_runs)} that it leaves by more than their deviation, by {deviations:.2g} "
+        f"of them at {values}; fit the projection to such runs, or leave them out",
+        DataWarning,
+    )
 
 
 def _training(

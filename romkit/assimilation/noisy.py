@@ -134,7 +134,8 @@ class Noisy(Forecasting):
         # a field that the engine compiles gives as many numbers as it takes
         y = torch.zeros(len(w), self._width, dtype=torch.float64)
         y.numpy()[:, : joined.shape[1]] = joined
-        viewed = self._compiled_view(y)
+        # forecasts look at their members at each observation, others once
+        viewed = self._viewed_once if noise is None else self._compiled_view(y)
         outputs = viewed(t, y).numpy()
         full = self.coordinates.frame.size
         x = outputs[:, :full]
@@ -154,11 +155,12 @@ class Noisy(Forecasting):
         jitter = self.jitter / root * normal[:, 0]
         speed = self.speed(c) + jitter
         noise = normal[:, 1:] @ (root * self.noise.T)
-        ends = self._moved(w, c, speed, start, end)
+        life = MANY * self.step
+        ends = self._moved(w, c, speed, start, end, life)
         return self.view(ends, c, moved, noise, end)
 
     def calibrate(
-        self, w: Array, c: Array, times: Array, *, starts: int = 1000, least: int = 4
+        self, w: Array, c: Array, times: Array, *, starts: int = 100, least: int = 4
     ) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
 
@@ -247,18 +249,23 @@ class Noisy(Forecasting):
         starts = w[:, begin].reshape(-1, self.size)
         contexts = np.repeat(c, len(begin), axis=0)
         speed = np.ones(len(starts))
-        ends = self._moved(starts, contexts, speed, times[0], times[lag])
+        life = times[lag] - times[0]
+        ends = self._moved(starts, contexts, speed, times[0], times[lag], life)
         return w[:, begin + lag] - ends.reshape(len(c), len(begin), -1)
 
-    def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
-        """Return states (N, d) at time `end`."""
+    def _moved(
+        self, w: Array, c: Array, speed: Array, start: float, end: float, life: float
+    ) -> Array:
+        """Return states (N, d) at time `end`, by a solver that so many members need for as long as
+        they live.
+        """
         y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
         times = torch.tensor([start, end], dtype=torch.float64)
-        run = self._motion(y)
+        run = self._motion(y, life)
         states = run(y, times)  # (2, N, d + p + 1)
         return states[1, :, : self.size].numpy()
 
-    def _motion(self, y: Tensor) -> Run:
+    def _motion(self, y: Tensor, life: float) -> Run:
         """Solver of the field with context and speed in the state, so that one compiled field
         serves all contexts: a filter steps once between observations, where this costs least.
         """
@@ -273,8 +280,8 @@ class Noisy(Forecasting):
             still = 0 * c, 0 * speed
             return torch.cat([speed * rate, *still], dim=-1)
 
-        life = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
-        run, _ = RK4(self.step).prepare(field, y, life, "auto", "")
+        times = torch.tensor([0.0, life], dtype=torch.float64)
+        run, _ = RK4(self.step).prepare(field, y, times, "auto", "")
         self._motions[members] = run
         return run
 
@@ -286,10 +293,13 @@ class Noisy(Forecasting):
             start = torch.zeros(1, dtype=torch.float64)
             kernel, _ = compiled_if("auto", RungeKutta, self._viewed, start, y, MANY)
             if kernel is None:
-                self._views[len(y)] = lambda t, y: self._viewed(torch.tensor(t), y)
+                self._views[len(y)] = self._viewed_once
             else:
                 self._views[len(y)] = kernel.evaluate
         return self._views[len(y)]
+
+    def _viewed_once(self, t: float, y: Tensor) -> Tensor:
+        return self._viewed(torch.tensor(t), y)
 
     def _viewed(self, t: Tensor, y: Tensor) -> Tensor:
         sizes = [self.size, self.context_size, self.context_size, self.size]

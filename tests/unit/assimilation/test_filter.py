@@ -490,6 +490,16 @@ def test_members_that_diverge_do_not_harm_the_others(tracker):
         assert abs(found.estimate[0] - 3.15) < 0.1
 
 
+def test_training_off_the_manifold_of_a_projection_is_named(pushed):
+    """The oscillator is seen in its first component alone, which is at rest in the first run."""
+    line = romkit.fit("pod", pushed.assign(state=pushed.state * [1.0, 0.0]), latent_dim=1)
+    states = pushed.state.values * [1.0, 0.1]
+    states[0] = states[0] * [0.0, 100.0]
+    given = {"noise": NOISE, "system": Pushed(), "false_alarms": None, "dynamics": Galerkin()}
+    with pytest.warns(DataWarning, match=r"training: .* 1 of 7 .* at \[-1.0\]"):
+        romkit.Tracker(line, training=pushed.assign(state=(pushed.state.dims, states)), **given)
+
+
 def test_training_with_gaps_is_refused(waves):
     refused(
         "training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2)
