@@ -61,7 +61,8 @@ class ByLaw:
 
     def __call__(self, last: np.ndarray, steps: int) -> np.ndarray:
         start = last[-1]
-        if getattr(self.law, "last", None) is not None:
+        is_continued = np.array_equal(start, states_of(self.runs)[0, -1])
+        if is_continued and getattr(self.law, "last", None) is not None:
             start = self.law.last[0]  # without its noise
         run = romkit.forecast(
             self.projection,

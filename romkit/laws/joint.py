@@ -43,6 +43,7 @@ from romkit.laws.shooting import (
     Structure,
     combined,
     is_coarse,
+    left_by,
     noise,
     shots,
 )
@@ -365,31 +366,46 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
         2
     """
     is_equation = type(law) is Equation and law.coefficients.ndim == 2
-    if not is_equation or not _has_noise(samples):
+    if not is_equation:
+        return law
+    deviation = _noise_beside(law, samples)
+    if deviation is None:
         return law
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems
         made = jointly(tensors.on_device(law, "cpu"), samples.to("cpu"), seconds)
         return tensors.on_device(made, samples.inputs.device)
-    folds = list(_folds(samples))
+    folds = Folds(list(_divided(samples)), deviation)
     several = _terms_to_try(law, samples)
     if not several:
         return law
     basis, errors = _simplest(several, folds, time.process_time() + seconds)
-    made = with_terms(basis, samples)
+    made = with_terms(basis, samples, deviation)
     if _is_preferred(made, errors, law, samples, folds):
         return replace(made, domain=law.domain)
     return law
 
 
-def with_terms(basis: Features, samples: LatentSamples) -> Equation:
+def with_terms(
+    basis: Features, samples: LatentSamples, deviation: Tensor | None = None
+) -> Equation:
     """Return the equation of terms that is fitted together with the states of samples, without the
     terms that are zero within three standard errors.
+
+    Args:
+        basis: of the equation.
+        samples: whole trajectories.
+        deviation: (d,) of their noise; by default as differences of neighbours tell it.
     """
-    return _as_law(without_insignificant(_whole(basis, samples)), basis, samples)
+    if deviation is None:
+        deviation = _noise(samples)
+    return _as_law(without_insignificant(_whole(basis, samples, deviation)), basis, samples)
 
 
-Folds = Sequence[tuple[LatentSamples, LatentSamples]]
-"""Samples to fit to, and left-out ones."""
+class Folds(NamedTuple):
+    """Samples to fit to with left-out ones, of each fold, and the deviation (d,) of the noise."""
+
+    parts: Sequence[tuple[LatentSamples, LatentSamples]]
+    deviation: Tensor
 
 
 def _simplest(
@@ -411,7 +427,8 @@ def _simplest(
 
 def _errors_of(basis: Features, folds: Folds) -> np.ndarray:
     """Return logarithms (k,) of the distances of left-out runs from trajectories of laws."""
-    return np.log(np.concatenate([_left_out(basis, train, held) for train, held in folds]))
+    errors = [_left_out(basis, train, held, folds.deviation) for train, held in folds.parts]
+    return np.log(np.concatenate(errors))
 
 
 def _is_preferred(
@@ -419,37 +436,59 @@ def _is_preferred(
 ) -> bool:
     """Tell whether an equation, by its errors on left-out runs, is better than a law, or as good with
     no more terms and no rollouts that are lost.
+
+    Source: Akaike (1970), Statistical predictor identification, for the error on other data of a law
+    that was fitted to these.
     """
     policy = Policy()
-    of_law = np.log(np.concatenate([followed(law, held) for _, held in folds]))
-    if not policy.is_as_good(errors, of_law):
-        # the law was fitted to these runs, too: its terms are compared, fitted to the others
-        of_law = _errors_of(law.basis, folds)
+    of_law = [followed(law, held, folds.deviation) for _, held in folds.parts]
+    numbers = int(samples.observed.sum()) * samples.inputs.shape[-1]
+    size = law.coefficient_count
+    unseen = 0.5 * np.log((numbers + size) / max(numbers - size, 1))
+    of_law = np.log(np.concatenate(of_law)) + unseen
     if not policy.is_as_good(of_law, errors):
         return True
     judge = Judge.of_latents(samples)
     runs = torch.arange(len(judge.states))
     is_shorter = made.coefficient_count <= law.coefficient_count
-    return is_shorter and (judge.stays(made, runs) or not judge.stays(law, runs))
+    is_as_good = policy.is_as_good(errors, of_law)
+    return is_as_good and is_shorter and (judge.stays(made, runs) or not judge.stays(law, runs))
 
 
 def denoised(law: Equation, samples: LatentSamples) -> Tensor:
     """Return latents (runs, T, m) of the trajectories of an equation that come nearest to data with
     noise; the data where no noise can be told.
     """
-    if not _has_noise(samples):
+    deviation = _noise_beside(law, samples)
+    if deviation is None:
         return samples.latents.unflatten(-2, (-1, len(samples.times)))
-    states = _nearest(law, samples).states
+    states = _nearest(law, samples, deviation).states
     mean, largest = box(samples)
     return mean + largest * states
 
 
-def _has_noise(samples: LatentSamples) -> bool:
-    """Tell whether trajectories of first order, without inputs, have noise that can be told."""
+def _noise_beside(law: Equation, samples: LatentSamples) -> Tensor | None:
+    """Return deviation (d,) of the noise of trajectories of first order, without inputs, which is no
+    larger than what a law leaves; None where no noise can be told.
+    """
     if samples.times is None or samples.inputs.ndim > 2 or samples.order != 1:
-        return False
-    basis = _basis(samples, 1, 0)
-    return noise(ShootingProblem.of(samples, basis).runs) > NOISY
+        return None
+    problem = ShootingProblem.of(samples, law.basis)
+    if noise(problem.runs) <= NOISY:
+        return None
+    structure = Structure(problem.motion, law.coefficients != 0)
+    left = left_by(structure, problem.runs, problem.theta(law.coefficients), POLISHED)
+    if float(left.square().mean().sqrt()) <= NOISY:
+        return None
+    _, largest = box(samples)
+    return torch.minimum(_noise(samples), left * largest)
+
+
+def _noise(samples: LatentSamples) -> Tensor:
+    """Return deviation (d,) of the noise of trajectories."""
+    runs = ShootingProblem.of(samples, _basis(samples, 1, 0)).runs
+    _, largest = box(samples)
+    return noise_level(runs.states).nan_to_num(noise(runs)) * largest
 
 
 def _basis(samples: LatentSamples, degree: int, context_degree: int) -> Features:
@@ -483,7 +522,7 @@ def _terms_to_try(
     return several
 
 
-def _folds(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSamples]]:
+def _divided(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSamples]]:
     """Yield samples with some runs left out, or the last part of a single run, and the others."""
     judge = Judge.of_latents(samples)
     times = samples.times
@@ -497,14 +536,16 @@ def _folds(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSample
         yield train, left_out
 
 
-def _whole(basis: Features, samples: LatentSamples, *, ridge: float = 1e-4) -> Estimate:
+def _whole(
+    basis: Features, samples: LatentSamples, deviation: Tensor, *, ridge: float = 1e-4
+) -> Estimate:
     """Fit coefficients of terms, and the states of samples.
 
     `ridge`: weight of the squares of the coefficients of the first law, beside mean squares.
     """
     problem = ShootingProblem.of(samples, basis)
     runs = problem.runs
-    deviation, smooth = _measured(runs, samples)
+    deviation, smooth = _measured(runs, samples, deviation)
     free = torch.ones(*problem.grid, samples.targets.shape[-1], dtype=torch.bool)
     structure = Structure(problem.motion, free)
     smooth_runs = replace(runs, states=smooth)
@@ -517,37 +558,41 @@ def _whole(basis: Features, samples: LatentSamples, *, ridge: float = 1e-4) -> E
     return estimate(structure, runs, deviation, first.theta, smooth)
 
 
-def _measured(runs: Runs, samples: LatentSamples) -> tuple[Tensor, Tensor]:
-    """Return the deviation (d,) of the noise of runs, and states (n, T, d) without most of it."""
-    deviation = noise_level(runs.states)
+def _measured(runs: Runs, samples: LatentSamples, deviation: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the deviation (d,) of the noise of runs [largest latent], and states (n, T, d) without
+    most of it.
+    """
+    _, largest = box(samples)
     # what is measured exactly would have to be followed exactly
-    deviation = deviation.nan_to_num(noise(runs)).clamp(min=NOISY)
+    deviation = (deviation / largest).clamp(min=NOISY)
     smooth = filled(smoothed(runs.states, samples.times))
     # runs that begin with a gap begin at the mean
     return deviation, smooth.nan_to_num(0.0)
 
 
-def _left_out(basis: Features, train: LatentSamples, held: LatentSamples) -> np.ndarray:
+def _left_out(
+    basis: Features, train: LatentSamples, held: LatentSamples, deviation: Tensor
+) -> np.ndarray:
     """Return distances (k,) of left-out runs, in blocks, from trajectories of a law [noise]."""
-    found = _whole(basis, train)
+    found = _whole(basis, train, deviation)
     of_train = ShootingProblem.of(train, basis)
     coefficients = of_train.coefficients(found.theta)
-    return followed(equation(train, basis, coefficients, ""), held)
+    return followed(equation(train, basis, coefficients, ""), held, deviation)
 
 
-def followed(law: Equation, samples: LatentSamples) -> np.ndarray:
+def followed(law: Equation, samples: LatentSamples, deviation: Tensor) -> np.ndarray:
     """Return distances (k,) of runs, in blocks, from the nearest trajectories of a law [noise]."""
-    found = _nearest(law, samples)
+    found = _nearest(law, samples, deviation)
     squares = found.problem.squares(found.theta, found.states) / samples.inputs.shape[-1]
     blocks = [block.mean(1) for block in squares.tensor_split(BLOCKS, 1)]
     return torch.cat(blocks).sqrt().numpy()
 
 
-def _nearest(law: Equation, samples: LatentSamples) -> Estimate:
+def _nearest(law: Equation, samples: LatentSamples, deviation: Tensor) -> Estimate:
     """Fit states alone, by the coefficients of a law."""
     problem = ShootingProblem.of(samples, law.basis)
     theta = problem.theta(law.coefficients)
-    deviation, smooth = _measured(problem.runs, samples)
+    deviation, smooth = _measured(problem.runs, samples, deviation)
     structure = Structure(problem.motion, torch.zeros_like(theta, dtype=torch.bool))
     return estimate(structure, problem.runs, deviation, theta, smooth)
 

@@ -684,6 +684,19 @@ def _noise_of_differences(states: Tensor, order: int, *, outlying: float = 4.0) 
     return float(variance) ** 0.5
 
 
+def left_by(structure: Structure, runs: Runs, theta: Tensor, resolution: float = FINE) -> Tensor:
+    """Return what a law leaves of each variable over single intervals, (d,) root mean squares
+    [largest latent].
+
+    Noise of the data is no larger: motion that is sampled coarsely has differences as noise has.
+    """
+    single = windows(runs, 1, 1, 1 / resolution)
+    weights = torch.einsum("gq,kqm->gkm", runs.mix, theta)[runs.group]
+    reached = structure.motion.rollout(weights, single.start, single.course)
+    distance = (reached - single.truth)[1:].nan_to_num(LOST).clamp(-LOST, LOST)
+    return distance[single.seen[1:]].square().mean(0).sqrt()
+
+
 def error_growth(structure: Structure, runs: Runs, theta: Tensor, length: int) -> float:
     """Return the factor by which a small error grows along windows of `length` intervals, the
     geometric mean over windows side by side.
@@ -720,11 +733,7 @@ def is_informative(structure: Structure, runs: Runs, theta: Tensor, length: int)
     Source: Pisarenko, Sornette (2004), Statistical methods of parameter estimation for
     deterministically chaotic time series; Baake, Baake, Bock, Briggs (1992), for windows in chaos.
     """
-    single = windows(runs, 1, 1, 1 / FINE)
-    weights = torch.einsum("gq,kqm->gkm", runs.mix, theta)[runs.group]
-    reached = structure.motion.rollout(weights, single.start, single.course)
-    distance = (reached - single.truth)[1:].nan_to_num(LOST).clamp(-LOST, LOST)
-    error = distance[single.seen[1:]].square().sum(-1).mean().sqrt()
+    error = left_by(structure, runs, theta).norm()
     states = runs.states.flatten(0, -2)  # (n T, d)
     variance = (states - states.nanmean(0)).square().nanmean(0).sum()
     growth = error_growth(structure, runs, theta, length)
@@ -762,14 +771,14 @@ def refinements(
     """
     back = Returning.of(structure.motion, runs) if returning else None
     deviation = noise(runs)
-    noisy = deviation > NOISY
-    # what noise leaves undetermined must not follow it
-    least = max(LEAST, noisy * of_noise * deviation**2)
     apart = APART
     finest = RESOLUTION
     for k, (duration, length) in enumerate(lengths(runs, shortest)):
         if duration >= ROUGH and not is_informative(structure, runs, theta, length):
             return
+        noisy = deviation > NOISY
+        # what noise leaves undetermined must not follow it
+        least = max(LEAST, noisy * of_noise * deviation**2)
         weight = max(strongest * FADING**k, least)
         hold = Hold(back, weight, apart, ridge)
         resolution, loose = FINE, noisy
@@ -783,15 +792,15 @@ def refinements(
             end = _resolved(problem, end, hold)
             # all that follows needs short steps, too, and what has faded does not come back
             finest, strongest = POLISHED, LEAST
-            # noise is no larger than what a law leaves, and differences took a motion for it
-            noisy = noisy and float(end.cost) > NOISY**2
-            least = LEAST
         # coefficients before the first windows may be of another fit, with other holds
         if k > 0 and followed.is_refuted(theta, end):
             apart = 0.0
             end = _fitted(replace(followed, beside=None), theta)
         theta = end.theta
         yield Stage(duration, length, theta)
+        if deviation > NOISY:
+            left = left_by(structure, runs, theta, max(FINE, finest))
+            deviation = min(deviation, float(left.square().mean().sqrt()))
 
 
 def _resolved(problem: Callable[[Hold, float], Shots], end: Expanded, hold: Hold) -> Expanded:

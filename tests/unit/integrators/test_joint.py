@@ -8,6 +8,8 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.laws import LatentSamples, PolynomialLaw
 from romkit.laws.joint import denoised, jointly
+from romkit.laws.shooting import NOISY, noise
+from romkit.laws.trajectories import ShootingProblem
 
 NOISE = 1.0
 """Of the Lorenz system, an eighth of its deviations."""
@@ -71,6 +73,26 @@ def test_law_of_data_without_noise_stays():
     law = PolynomialLaw(degree=1).fit_samples(samples)
     assert jointly(law, samples) is law
     assert torch.equal(denoised(law, samples), z[None])
+
+
+def test_chaos_that_is_sampled_coarsely_is_no_noise():
+    """Chen & Lee (2004): differences of any order are as large as those of noise of 1 %."""
+
+    def rate(t, s):
+        x, y, z = s
+        return [5 * x - y * z, -10 * y + x * z, -0.38 * z + x * y / 3]
+
+    times = 20 + 0.12 * np.arange(300)
+    run = solve_ivp(rate, (0, times[-1]), [8, 8, 8], t_eval=times, rtol=1e-10, atol=1e-10)
+    states = torch.from_numpy(run.y.T.copy())
+    samples = LatentSamples.first_order(
+        states[None], torch.zeros_like(states)[None], times=torch.from_numpy(times)
+    )
+    law = PolynomialLaw(degree=2, context_degree=0).fit_samples(samples)
+    assert noise(ShootingProblem.of(samples, law.basis).runs) > NOISY
+    assert jointly(law, samples) is law
+    rates = torch.from_numpy(np.array([rate(0, state) for state in run.y.T]))
+    assert torch.allclose(law.predict(states), rates, atol=1e-3)
 
 
 def test_noisy_runs_over_a_parameter_have_the_law_of_the_motion(tmp_path):
