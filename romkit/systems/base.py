@@ -57,6 +57,8 @@ class System(EvolutionEquation):
         basis: whose coordinates the states are, None but for systems by `through`.
         weight: W of the metric of states where it is the same everywhere, for bases; None for the
             identity.
+        grid: places along each axis, `{"x": places}`, of a state that is one field in C order of the
+            axes; datasets, forecasts and pictures have them then.
         symmetry: shifts of a ring that commute with the field, which `romkit.fit(symmetry="shift")`
             factors out.
 

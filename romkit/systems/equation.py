@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
 from romkit.data.conversions import parameters_in_units
+from romkit.data.layout import Layout, Variable
 from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
@@ -86,6 +88,7 @@ class EvolutionEquation(Display):
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     basis: Basis | None = None
     symmetry: Shifts | None = None
+    grid: ClassVar[Mapping[str, Sequence[float]]] = {}
     time_units: ClassVar[str] = "1"
     dt: float
     duration: float
@@ -484,6 +487,8 @@ class EvolutionEquation(Display):
         variables = {"state": motion.state.numpy(), "velocity": motion.velocity.numpy()}
         if motion.acceleration is not None:
             variables["acceleration"] = motion.acceleration.numpy()
+        if self.grid:
+            attrs = attrs | {"layout": self._layout().to_json()}
         return unchecked(make_dataset)(
             variables,
             times=times.numpy(),
@@ -494,6 +499,25 @@ class EvolutionEquation(Display):
             context=self.context,
             attrs=self.provenance() | attrs,
         )
+
+    def _layout(self) -> Layout:
+        """Layout of the state as one field on the grid.
+
+        Raises:
+            InputError: a grid of another number of points than the state has components.
+        """
+        shape = tuple(len(places) for places in self.grid.values())
+        if math.prod(shape) != self.state_size:
+            expected = f"a grid of {self.state_size} points, one for each component"
+            got = " x ".join(map(str, shape))
+            raise InputError("grid", expected=expected, got=got, fix="give the places of the states")
+        units = self.known_units
+        (unit, *others) = {*units.state}
+        field = Variable("state", tuple(self.grid), shape, units="" if others else unit)
+        coords = {}
+        for name, places in self.grid.items():
+            coords[name] = {"values": np.asarray(places).tolist(), "attrs": {}, "dims": [name]}
+        return unchecked(Layout)((field,), coords, time_units=units.time)
 
     def provenance(self) -> dict[str, object]:
         """Attributes of a file that identify the system: name, parameters, solver, step, transient,
