@@ -510,7 +510,9 @@ class EvolutionEquation(Display):
         if math.prod(shape) != self.state_size:
             expected = f"a grid of {self.state_size} points, one for each component"
             got = " x ".join(map(str, shape))
-            raise InputError("grid", expected=expected, got=got, fix="give the places of the states")
+            raise InputError(
+                "grid", expected=expected, got=got, fix="give the places of the states"
+            )
         units = self.known_units
         (unit, *others) = {*units.state}
         field = Variable("state", tuple(self.grid), shape, units="" if others else unit)
