@@ -24,6 +24,7 @@ from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, by_law, residual_noise
 from romkit.hidden.family import Family
+from romkit.hidden.joint import finest_steps
 from romkit.hidden.labels import SPARE, Labels, Polynomial
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
@@ -39,7 +40,7 @@ from romkit.hidden.search import Trial
 from romkit.laws import courses
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
-from romkit.laws.shooting import POLISHED, SAMPLES
+from romkit.laws.shooting import SAMPLES
 
 
 @validated
@@ -70,8 +71,8 @@ def hidden_context(
         group: name of the coordinate that tells which runs share a context; by default each run has
             its own.
         context: names of the parameters that are known; by default those that the data declare.
-        latent_dim: number of modes that describe states of more than six components, three by
-            default.
+        latent_dim: number of modes that describe states of more than six components; by default as
+            few as hold 99.9 % of their variance, two or three.
 
     Returns:
         The hidden context: `runs` with it as parameters, `values`, `place`, `forecast`.
@@ -336,7 +337,8 @@ class HiddenContext:
         start = w.reshape(1, 1, -1)
         runs = Runs(start.expand(1, len(clock), -1), clock, none, clock.new_ones(1, 1))
         sample = torch.arange(len(clock))[:, None, None]
-        course = courses.course(runs, sample, 1 / POLISHED)
+        samples = torch.from_numpy(self.data["time"].values.astype(float)) / self.frame.scale.tau
+        course = courses.course(runs, sample, 1 / finest_steps(samples))
         states, slopes = motion.sensitivities(family.weights, start, course)
         slopes = slopes[:, 0, 0]
         variance = torch.einsum("tmi,ij,tmj->tm", slopes, of_weights, slopes)

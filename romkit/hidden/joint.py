@@ -55,6 +55,10 @@ NEARBY = 2
 Source: Giordano, Stephenson, Liu, Jordan, Broderick (2019), A Swiss Army infinitesimal jackknife.
 """
 
+FINEST = POLISHED * GROWTH**2
+"""Steps of RK4 in a time scale that are short for a motion much faster than that, as there may be one
+between samples that are far apart."""
+
 HELD = 1e-9
 """Weight of changes of coefficients and of contexts, relative to the mean square residual, so that
 what nothing determines stays where it was."""
@@ -271,18 +275,26 @@ def polished(
     *,
     law: bool = True,
     trials: int = STEPS,
-    resolution: float = FINE,
+    resolution: float | None = None,
+    negligible: float = ROUNDING,
 ) -> Expanded:
     """Fit to windows of the same length from starts of their own, with steps whose own error is
     negligible: from `resolution` in a time scale on, finer ones as long as they change the fit.
+
+    `resolution`: by default the one of fits to long windows.
+
+    `negligible`: mean square change of states.
     """
     family, _, length = stage
+    finest = finest_steps(runs.times)
+    if resolution is None:
+        resolution = POLISHED if is_coarse(runs) else FINE
     start = None
     end = None
     while True:
         problem = windows_of(family, motion, runs, length, resolution, True)
         expanded = Expanded.of(Fit(problem, law, resolution=resolution), family, start)
-        if end is not None and _alike(end, expanded):
+        if end is not None and _alike(end, expanded, negligible):
             return end
         end = levenberg_marquardt(
             expanded,
@@ -292,15 +304,21 @@ def polished(
             shrinkage=0.1,
             largest=10.0,
         )
-        if resolution >= POLISHED:
+        if resolution >= finest:
             return end
         family, start = end.family, end.start
         resolution *= GROWTH
 
 
-def _alike(end: Expanded, finer: Expanded) -> bool:
+def finest_steps(times: Tensor) -> float:
+    """Return steps of RK4 in a time scale that are short for runs sampled at times [time scales]."""
+    is_far_apart = float(times.diff().median()) > SHORTEST
+    return FINEST if is_far_apart else POLISHED
+
+
+def _alike(end: Expanded, finer: Expanded, negligible: float) -> bool:
     """Tell whether shorter steps of RK4 change states so little that no mean square distance changes
-    by the factor `NEAR`, or by rounding.
+    by the factor `NEAR`, or by a negligible one.
 
     Mean square distances of both may be alike by chance, when the states are not.
     """
@@ -311,7 +329,7 @@ def _alike(end: Expanded, finer: Expanded) -> bool:
         for model in (end, finer)
     ]
     change = (states[1] - states[0]).square().sum(-1)[shots.windows.seen].sum() / shots.number
-    return bool(change < (NEAR**0.5 - 1) ** 2 * end.cost) or bool(change < ROUNDING)
+    return bool(change < (NEAR**0.5 - 1) ** 2 * end.cost) or bool(change < negligible)
 
 
 def windows_of(

@@ -7,11 +7,26 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.family import Family
-from romkit.hidden.joint import Expanded, first_windows, fitted, polished, windows_of
+from romkit.hidden.joint import (
+    Expanded,
+    finest_steps,
+    first_windows,
+    fitted,
+    polished,
+    windows_of,
+)
 from romkit.laws import courses
 from romkit.laws.courses import Course, Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import FINE, POLISHED, SHORTEST, Shots, is_coarse, lengths
+from romkit.laws.shooting import (
+    FINE,
+    POLISHED,
+    ROUNDING,
+    SHORTEST,
+    Shots,
+    is_coarse,
+    lengths,
+)
 
 
 class LastWindow(NamedTuple):
@@ -22,12 +37,14 @@ class LastWindow(NamedTuple):
         inside: (L + 1,) times of its samples since then.
         seen: (L + 1,) which of them are data.
         start: fitted state (1, 1, m) there.
+        resolution: steps of RK4 in a time scale.
     """
 
     begin: float
     inside: Tensor
     seen: Tensor
     start: Tensor
+    resolution: float
 
     def course(self, times: Tensor) -> tuple[Course, Tensor]:
         """Return steps through its samples and further times (T,), and the places (L + 1 + T,) of
@@ -40,7 +57,7 @@ class LastWindow(NamedTuple):
         states = self.start.expand(1, len(along), -1)
         runs = Runs(states, along, none, along.new_ones(1, 1))
         sample = torch.arange(len(along))[:, None, None]
-        return courses.course(runs, sample, 1 / POLISHED), order.argsort()
+        return courses.course(runs, sample, 1 / self.resolution), order.argsort()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +87,8 @@ class Placed:
         inside = elapsed[torch.tensor([0, *windows.course.ends])]
         start = self.end.start[run : run + 1, number : number + 1]
         begin = self._begin(run, number, len(inside) - 1)
-        return LastWindow(begin, inside, windows.seen[:, run, number], start)
+        seen = windows.seen[:, run, number]
+        return LastWindow(begin, inside, seen, start, finest_steps(self.runs.times))
 
     def _begin(self, run: int, number: int, length: int) -> float:
         """Time of the start of a window."""
@@ -106,11 +124,17 @@ def independent_numbers(windows: Shots, runs: Runs) -> float:
     return windows.number * float(counts.sum() / counts.square().sum())
 
 
-def placed(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Placed:
-    """Context of one group of runs by the law of a family, and by its own known parameters (1, p)."""
+def placed(
+    family: Family, motion: Motion, runs: Runs, known: Tensor, negligible: float = ROUNDING
+) -> Placed:
+    """Context of one group of runs by the law of a family, and by its own known parameters (1, p).
+
+    `negligible`: mean square change of states by shorter steps of RK4.
+    """
     law = family.at(known, _nearest(family, motion, runs, known))
     stage = fitted(law, motion, runs, first_windows(runs, 2 * SHORTEST), law=False)
-    return Placed(polished(stage, motion, runs, law=False), motion, runs)
+    end = polished(stage, motion, runs, law=False, negligible=negligible)
+    return Placed(end, motion, runs)
 
 
 def _nearest(family: Family, motion: Motion, runs: Runs, known: Tensor) -> Tensor:

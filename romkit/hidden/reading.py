@@ -176,7 +176,7 @@ def grouped(
     of_runs = torch.from_numpy(group)
     modes = None
     if rank is not None or states.shape[-1] > narrow:
-        modes = _basis(states, rank or narrow // 2)
+        modes = _basis(states, rank)
     latents = states if modes is None else modes.encode(states)
     scale = Scale.of(latents, times)
     of_known = torch.from_numpy(values)
@@ -189,11 +189,20 @@ def grouped(
     return Groups(runs, frame.known(of_known), units), frame, names
 
 
-def _basis(states: Tensor, rank: int) -> Basis:
-    """Leading modes of the snapshots."""
+def _basis(
+    states: Tensor, rank: int | None, *, most: int = 3, fewest: int = 2, held: float = 0.999
+) -> Basis:
+    """Leading modes of the snapshots: so many, or as few as hold the share `held` of their energy.
+
+    What a mode of decaying noise adds to the states is less than its law needs of the data.
+    """
     snapshots = states.flatten(0, 1)
     complete = snapshots.isfinite().all(-1)
-    return basis(snapshots[complete], rank)
+    leading = basis(snapshots[complete], rank or most)
+    if rank is not None or leading.energy is None:
+        return leading
+    missing = int((leading.energy < held).sum())
+    return leading.truncated(min(most, max(fewest, missing + 1)))
 
 
 def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Array:

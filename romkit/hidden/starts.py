@@ -12,7 +12,7 @@ from romkit.hidden.family import ContextTerms, Family, Structure
 from romkit.hidden.joint import first_windows, fitted, windows_of
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import FINE, ROUGH, SHORTEST, lengths
+from romkit.laws.shooting import FINE, ROUGH, SHORTEST, is_coarse, lengths
 
 SHORT = 2 * ROUGH
 """Longest windows [time scales] of laws that only begin a fit."""
@@ -40,19 +40,27 @@ class OwnLaws:
 
     @classmethod
     def of(cls, motion: Motion, runs: Runs, known: Tensor) -> "OwnLaws":
-        """Return laws of the groups of runs, each from one law of all."""
+        """Return laws of the groups of runs, each from a law of all.
+
+        Where samples are far apart the few of a group have minima by which no other group is
+        followed, and one law of all is far from each: its coefficients are linear in the mean states
+        of groups there.
+        """
         K, m = motion.terms.number, motion.latent_dim
         G = len(known)
-        zero = torch.zeros(K, 1, m, dtype=torch.float64)
-        constant = ContextTerms(0, 0, 0)
         nothing = torch.zeros(G, 0, dtype=torch.float64)
-        one = Family(constant, zero, nothing, nothing)
-        shared = fitted(one, motion, runs, SHORTEST, SHORT, contexts=False).family
+        means = mean_states(runs, G) if is_coarse(runs) else nothing
+        terms = ContextTerms(means.shape[1], 0, 1)
+        zero = torch.zeros(K, terms.number, m, dtype=torch.float64)
+        by_means = Family(terms, zero, means, nothing)
+        by_means = fitted(by_means, motion, runs, SHORTEST, SHORT, contexts=False).family
+        constant = ContextTerms(0, 0, 0)
         own = []
         for group in range(G):
             rows = (runs.group == group).nonzero().squeeze(-1)
             alone = replace(runs.only(rows), group=torch.zeros(len(rows), dtype=torch.long))
-            law = shared.at(nothing[:1], nothing[:1])
+            theta = by_means.weights[group].unsqueeze(1)
+            law = Family(constant, theta, nothing[:1], nothing[:1])
             begin = first_windows(alone, 2 * SHORTEST)
             law = fitted(law, motion, alone, begin, SHORT, contexts=False).family
             own.append(law.theta[:, 0])
@@ -120,6 +128,13 @@ class OwnLaws:
         floor = SINGULAR * self.information.diagonal().mean()
         unit = torch.eye(len(self.information), dtype=torch.float64)
         return torch.linalg.cholesky(self.information + floor * unit)
+
+
+def mean_states(runs: Runs, groups: int) -> Tensor:
+    """Return mean states (G, m) of groups, in their deviations."""
+    means = [runs.states[runs.group == group].nanmean((0, 1)) for group in range(groups)]
+    states = torch.stack(means)
+    return (states - states.mean(0)) / divisor(states.std(0, correction=0))
 
 
 def along_points(points: Tensor, number: int = 1) -> Tensor:

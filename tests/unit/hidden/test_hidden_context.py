@@ -8,7 +8,7 @@ import xarray as xr
 
 import romkit
 from romkit.errors import ExtrapolationWarning, FileError, FitWarning, InputError
-from romkit.hidden import storage, wants_hidden, with_hidden_context
+from romkit.hidden import reading, storage, wants_hidden, with_hidden_context
 from romkit.hidden.errors import factor
 from romkit.hidden.family import ContextTerms, Family, gauged
 from romkit.hidden.labels import Polynomial
@@ -275,3 +275,12 @@ def test_predictions_away_from_the_groups_are_less_sure():
     expected = 1 + 1 / 9 + 9 / x.square().sum()
     ratio = line.variances(torch.tensor([3.0]).double()) / line.variance
     torch.testing.assert_close(ratio, expected.reshape(1))
+
+
+def test_modes_that_hold_almost_nothing_are_left_out():
+    draw = np.random.default_rng(3)
+    shapes = np.linalg.qr(draw.standard_normal((20, 3)))[0].T  # (3, n)
+    sizes = draw.standard_normal((200, 3)) * [1.0, 0.5, 0.01]
+    states = torch.from_numpy(sizes @ shapes)[None]
+    assert reading._basis(states, None).rank == 2
+    assert reading._basis(states, 3).rank == 3
