@@ -282,17 +282,26 @@ def rungs(
 
     Settings that forecast no better than rest where others are of use, such as those that depend on
     no parameter, are not tried with more latents.
+
+    Raises:
+        InputError: there are no candidates, of any number of latents.
     """
     n = spaces.data.sizes["component"]
     useless: list[Estimator] = []
+    refusals: list[InputError] = []
+    has_any = False
     for latents in _ladder(n, latent_dim):
         # equations of physical quantities have few terms
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
         of_laws = usual if kinds is None else kinds
-        rung = _of_latents(spaces, latents, map(settings_of, of_laws), seconds, seed)
+        settings = map(settings_of, of_laws)
+        rung = _of_latents(spaces, latents, settings, seconds, seed, refusals)
+        has_any = has_any or bool(rung)
         rung = [candidate for candidate in rung if candidate.estimator not in useless]
         yield rung
         useless += _useless(rung, Policy())
+    if not has_any:
+        raise refusals[0]
 
 
 def _useless(
@@ -329,15 +338,23 @@ def _ladder(
 
 
 def _of_latents(
-    spaces: Spaces, latents: int, kinds: Iterable[Estimator], seconds: float, seed: int
+    spaces: Spaces,
+    latents: int,
+    kinds: Iterable[Estimator],
+    seconds: float,
+    seed: int,
+    refusals: list[InputError],
 ) -> list[ModelCandidate]:
-    """List laws of so many latents; none where the runs do not have so many directions."""
+    """List laws of so many latents; none where the runs do not have so many directions, or where a
+    law refuses them, which is noted.
+    """
     candidates: list[ModelCandidate] = []
     for kind in kinds:
         try:
             samples, _ = spaces.space(kind, latents, 0)
             settings = kind.affordable(samples, seconds / (1 + len(spaces.folds)))
-        except InputError:
+        except InputError as refusal:
+            refusals.append(refusal)
             continue
         for number, each in enumerate(settings):
             candidates.append(ModelCandidate(spaces, latents, each, seed, settings[:number]))

@@ -4,9 +4,19 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import lambertw
 
 import romkit
-from romkit.laws import PolynomialLaw, SINDy
+from romkit.laws import (
+    DMD,
+    Hamiltonian,
+    NeuralODE,
+    OperatorInference,
+    PolynomialLaw,
+    Rational,
+    SINDy,
+    WeakSINDy,
+)
 
 SAME = 1e-6
 
@@ -109,6 +119,41 @@ def individuals():
     return romkit.data.from_arrays(states, TIME, context={"dose": people})
 
 
+def springs():
+    """Undamped springs, whose stiffness the context is."""
+    speed = np.sqrt(GAINS)[:, None]
+    states = np.stack([np.cos(speed * TIME), -speed * np.sin(speed * TIME)], axis=-1)
+    return romkit.data.from_arrays(states, TIME, context={"gain": GAINS})
+
+
+def uptakes():
+    """x' = -gain x / (1 + x), and another that follows it."""
+    amount = lambertw(2 * np.exp(2 - GAINS[:, None] * TIME)).real
+    states = np.stack([amount, 2 - amount], axis=-1)
+    return romkit.data.from_arrays(states, TIME, context={"gain": GAINS})
+
+
+def hidden_rates():
+    """Two decays, whose rate nobody recorded."""
+    decay = np.exp(-GAINS[:, None, None] * TIME[:, None])
+    return romkit.data.from_arrays(decay * [1.0, -0.5], TIME)
+
+
+def directions():
+    """Waves whose phase is an angle of all directions."""
+    angle = np.arange(12) * 30.0
+    phase = TIME[::2, None] + np.deg2rad(angle)[:, None, None] - np.arange(4)
+    data = romkit.data.from_arrays(np.sin(phase), TIME[::2], context={"direction": angle})
+    return data.assign_coords(direction=data.direction.assign_attrs(units="degree"))
+
+
+def measured_cycles():
+    """Limit cycles with noise, whose states are estimated together with a law."""
+    data = limit_cycles()
+    noise = 0.01 * np.random.default_rng(0).normal(size=data.state.shape)
+    return data.assign(state=data.state + noise)
+
+
 MODELS = {
     "polynomial": (waves, {"kinds": [POLYNOMIAL], "latent_dim": 2}),
     "behind a basis": (fields, {"kinds": [POLYNOMIAL], "latent_dim": 2}),
@@ -121,6 +166,19 @@ MODELS = {
     "inputs in straight lines": (lines, {"kinds": [LINEAR]}),
     "period": (lambda: day(7.3), {"kinds": [LINEAR], "period": 7.3}),
     "period that was sought": (lambda: day(lag_of_second=0.0), {"kinds": [LINEAR]}),
+    "Hamiltonian laws": (springs, {"kinds": [Hamiltonian(degree=2)]}),
+    "rational laws": (uptakes, {"kinds": [Rational(degree=1)]}),
+    "linear laws": (waves, {"kinds": [DMD()], "latent_dim": 2}),
+    "operator inference": (waves, {"kinds": [OperatorInference(degree=2)], "latent_dim": 2}),
+    "weak equations": (limit_cycles, {"kinds": [WeakSINDy(degree=3)]}),
+    "networks": (
+        waves,
+        {"kinds": [NeuralODE(regression_steps=20, shooting_steps=5)], "seconds": 4},
+    ),
+    "bounded laws": (limit_cycles, {"kinds": [POLYNOMIAL], "bounded": True}),
+    "noise": (measured_cycles, {"kinds": [SINDy(degree=3)]}),
+    "hidden parameters": (hidden_rates, {"kinds": [LINEAR], "context": "hidden"}),
+    "a parameter round a circle": (directions, {"kinds": [LINEAR], "latent_dim": 2}),
     "individuals": (individuals, {"kinds": [LINEAR, "interpolation"]}),
 }
 
@@ -135,7 +193,7 @@ def learned():
             data, settings = MODELS[name]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                made[name] = romkit.learn(data(), **{"held_out": 0.25, "seconds": 3, **settings})
+                made[name] = romkit.learn(data(), **{"held_out": 0.25, "seconds": 1, **settings})
         return made[name]
 
     return model

@@ -90,3 +90,8 @@ def test_of_several_settings_of_one_kind_one_is_chosen():
     assert len(chosen) >= 2
     assert sum(chosen) == 1
     assert "SINDy" in repr(model)
+
+
+def test_a_kind_that_takes_more_time_than_there_is_says_so():
+    with pytest.raises(InputError, match=r"seconds: expected .* neural ODE"):
+        romkit.learn(decays(), kinds=["neural-ode"], latent_dim=2, seconds=0.1)
