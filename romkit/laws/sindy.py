@@ -18,7 +18,7 @@ from romkit.laws.features import Features
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.noise import is_noisy
-from romkit.laws.refine import roughly_refined
+from romkit.laws.refine import integrated
 from romkit.laws.regression import design_of, equation, gram, regress
 from romkit.laws.samples import LatentSamples
 from romkit.laws.scaling import Scaling
@@ -90,7 +90,7 @@ class Sparse(Estimator):
     def compared(self, samples: LatentSamples, seed: int) -> Equation:
         law = self._fit(samples, seed)
         # what only makes up for the bias of differentiation would win otherwise, and then be refined
-        return roughly_refined(law, samples) if self.refine else law
+        return integrated(law, samples) if self.refine else law
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
         if _in_weak_form(self, samples):
