@@ -47,7 +47,7 @@ from romkit.laws.shooting import (
     noise,
     shots,
 )
-from romkit.laws.shorten import Curvature, without_shift
+from romkit.laws.shorten import Quadratic, without_shift
 from romkit.laws.trajectories import ShootingProblem, box, filled
 from romkit.numerics import LOST
 from romkit.select import Policy
@@ -320,7 +320,7 @@ def _significant(
     matrix = problem.normal(found.theta, found.states, 0.0).matrix
     units = tensors.divisor(matrix.diagonal().sqrt())
     matrix = matrix / units / units.unsqueeze(-1)
-    curvature = Curvature(matrix, found.theta.flatten()[free] * units)
+    curvature = Quadratic(matrix, found.theta.flatten()[free] * units)
     kept = torch.arange(len(free))
     values, costs = curvature.without(kept)
     most = max(1, int(share * len(free)))

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,13 +24,13 @@ from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.polynomial import Fit, equation
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
-from romkit.laws.shooting import EXACT, FINE, POLISHED, ROUNDING, Hold, shots
+from romkit.laws.shooting import EXACT, FINE, POLISHED, ROUNDING, Hold, lengths, shots
 
 FitTo = Callable[[LatentSamples], Equation]
 """Fit of some terms to samples."""
 
-LeftOut = Callable[[FitTo], Tensor]
-"""Errors (k,) of forecasts of k left-out runs, by laws that a fit makes of the others."""
+LeftOut = Callable[[FitTo], Iterator[Tensor]]
+"""Errors of forecasts of left-out runs, fold by fold, by laws that a fit makes of the others."""
 
 FOLDS = 3
 """Most folds of the default left-out error."""
@@ -52,15 +52,17 @@ def shortened(
     samples: LatentSamples,
     left_out: LeftOut | None = None,
     *,
+    errors: Tensor | None = None,
     seconds: Positive = math.inf,
 ) -> Equation:
     """Return a law with as few terms as left-out runs ask for, fitted again by shooting.
 
-    Terms are dropped in the order of what the Gauss-Newton model of the fit expects their loss to
-    cost, the other coefficients making up for it; of terms that cost nothing the highest degrees
-    go first. Supports along this path are fitted again, and the shortest one is taken whose mean
-    left-out error is at most that of all terms plus one standard error. Then this law is shortened
-    likewise, as long as one is shorter.
+    By the Gauss-Newton model of the fit, terms are taken up one by one, the one that lowers the
+    error most first. Laws of more and more of them are fitted again, until the mean left-out error
+    is at most that of all terms plus one standard error. From the shortest such law terms are
+    dropped in the order of what the model expects their loss to cost, the other coefficients making
+    up for it; of terms that cost nothing the highest degrees go first. The shortest law that is as
+    good is shortened likewise, as long as one is shorter.
 
     Latents and contexts are not shifted in the result, whatever they are in the law: x y has one
     term there, and four about a mean.
@@ -68,9 +70,10 @@ def shortened(
     Args:
         law: a single equation, fitted to the samples.
         samples: whole trajectories.
-        left_out: takes a fit, which makes an equation of samples, and returns the errors (k,) of k
-            left-out runs by laws of the others; by default forecasts of left-out contexts, runs, or
-            blocks of time of a single run, in the deviations of the latents.
+        left_out: takes a fit, which makes an equation of samples, and yields for each fold the errors
+            of its left-out runs by a law of the others; by default forecasts of left-out contexts,
+            runs, or blocks of time of a single run, in the deviations of the latents.
+        errors: (k,) of the left-out runs by laws of all terms, where they are known.
         seconds: CPU time after which no further support is tried.
 
     Returns:
@@ -79,8 +82,9 @@ def shortened(
     Raises:
         InputError: a stack of laws, or single samples.
 
-    Source: Hassibi, Stork (1993), Second order derivatives for network pruning: optimal brain
-    surgeon; Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
+    Source: Chen, Billings, Luo (1989), Orthogonal least squares methods, for terms that are taken up;
+    Hassibi, Stork (1993), Second order derivatives for network pruning: optimal brain surgeon, for
+    those that are dropped; Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
     3.4.3, for one standard error.
 
     Example:
@@ -102,12 +106,12 @@ def shortened(
         left_out = _left_out_of(samples)
     deadline = time.process_time() + seconds
     full = unshifted(law, samples)
-    errors = left_out(lambda train: _fitted(full, train))
-    # fits end before they change errors by less
-    allowed = max(float(errors.mean()) + _standard_error(errors), EXACT**0.5)
+    if errors is None:
+        errors = torch.cat([*left_out(lambda train: _fitted(full, train))])
+    limit = Limit.of(errors, left_out)
     shortest = full
     for start in _without_dependent(full, samples):
-        candidate = _as_short(start, samples, left_out, allowed, deadline)
+        candidate = _as_short(start, samples, limit, deadline)
         if candidate is not None and candidate.coefficient_count < shortest.coefficient_count:
             shortest = candidate
     if shortest is full:
@@ -124,20 +128,57 @@ def shortened(
     return replace(shortest, source=source, domain=domain, report=law.report)
 
 
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Left-out error up to which a law is as good as that of all terms.
+
+    Attributes:
+        left_out: yields the errors of a fit.
+        allowed: largest mean of them.
+        number: of left-out runs.
+    """
+
+    left_out: LeftOut
+    allowed: float
+    number: int
+
+    @classmethod
+    def of(cls, errors: Tensor, left_out: LeftOut) -> "Limit":
+        """Allow one standard error above the errors (k,) of all terms."""
+        known = errors[errors.isfinite()]
+        # fits end before they change errors by less
+        allowed = max(float(known.mean()) + _standard_error(known), EXACT**0.5)
+        return cls(left_out, allowed, len(known))
+
+    def admits(self, law: Equation) -> bool:
+        """Tell whether a law of these terms is as good; no further fold is fitted once it is not."""
+        total = 0.0
+        for errors in self.left_out(functools.partial(_fitted, law)):
+            total += float(errors.nansum())
+            if not total <= self.allowed * self.number:
+                return False
+        return True
+
+
 def _as_short(
-    law: Equation, samples: LatentSamples, left_out: LeftOut, allowed: float, deadline: float
+    law: Equation, samples: LatentSamples, limit: Limit, deadline: float
 ) -> Equation | None:
-    """Return the shortest law that is as good as is allowed, on a path that begins at a law, and
+    """Return the shortest law that is as good as is allowed, on a path that begins at no term, and
     on paths that begin at the shorter laws; None where none is.
     """
-    shortest = None
-    path = [law, *_path(law, samples)]
-    while time.process_time() < deadline:
-        shorter = _shortest(path, left_out, allowed, deadline)
+    path = Curvature.of_shortest(law, samples).rising()
+    _, place = _bracket(path, limit, deadline)
+    shortest: Equation | None
+    if place < len(path):
+        shortest = path[place]
+    else:
+        shortest = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
+    while shortest is not None and time.process_time() < deadline:
+        law = _fitted(shortest, samples)
+        shorter = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
         if shorter is None:
-            break
-        shortest = _fitted(shorter, samples)
-        path = _path(shortest, samples)
+            return law
+        shortest = shorter
     return shortest
 
 
@@ -182,16 +223,13 @@ def _left_out_of(samples: LatentSamples) -> LeftOut:
     judge = Judge.of_latents(samples)
     several = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
 
-    def left_out(fit: FitTo) -> Tensor:
-        errors = []
+    def left_out(fit: FitTo) -> Iterator[Tensor]:
         for train, of_fold, held in several:
             law = fit(train)
             # a single run has pieces, which have a standard error
             judges = of_fold.pieces() if len(held) == 1 else [of_fold]
             # steps so short that their error is none of the law's
-            errors += [piece.errors(law, held, POLISHED) for piece in judges]
-        joined = torch.cat(errors)
-        return joined[joined.isfinite()]
+            yield torch.cat([piece.errors(law, held, POLISHED) for piece in judges])
 
     return left_out
 
@@ -258,25 +296,20 @@ def _stacked(basis: Features, z: Tensor, c: Tensor) -> Tensor:
     return torch.stack(torch.broadcast_tensors(*basis.terms(z, c)), -1)
 
 
-# -- the order in which terms go -------------------------------------------------------------------
+# -- the order in which terms come and go ----------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
-    """Gauss-Newton model of the fit of a law about its coefficients, in units in which its diagonal
-    is one.
+class Quadratic:
+    """Cost of a fit about its coefficients, in units in which the diagonal is one.
 
     Attributes:
         matrix: (P, P) of the coefficients that are not zero.
         values: (P,) of them.
-        degrees: (P,) of their terms.
-        noise: mean square residual of a single observation, over the number of observations.
     """
 
     matrix: Tensor
     values: Tensor
-    degrees: Tensor | None = None
-    noise: float = 0.0
 
     def without(self, kept: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values (k,) of the coefficients that are kept, which make up for the others as
@@ -291,8 +324,102 @@ class Curvature:
         values = self.values[kept] + moved
         return values, values.square() / inverse.diagonal()
 
-    def next_ones(self, values: Tensor, costs: Tensor, degrees: Tensor) -> list[int]:
+    def rising(self, fewest: int, most: int) -> list[Tensor]:
+        """List the places of more and more coefficients, each the one that lowers the cost most
+        together with those before it.
+        """
+        left = self.matrix @ self.values  # of the gradient at zero
+        alone = self.matrix.diagonal() + SINGULAR  # curvature beside the terms that were taken up
+        columns = self.matrix.new_zeros(len(left), 0)  # of the triangular factor
+        taken: list[int] = []
+        several = []
+        while len(taken) < most:
+            gains = left.square() / alone
+            gains[taken] = -1.0
+            next_one = int(gains.argmax())
+            root = alone[next_one].sqrt()
+            column = (self.matrix[next_one] - columns @ columns[next_one]) / root
+            left = left - left[next_one] / root * column
+            # what rounding alone would tell apart from the others costs nothing
+            alone = (alone - column.square()).clamp(min=SINGULAR)
+            columns = torch.cat([columns, column.unsqueeze(-1)], dim=-1)
+            taken.append(next_one)
+            if len(taken) >= fewest:
+                several.append(torch.tensor(sorted(taken)))
+        return several
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Gauss-Newton model of the fit of a law about its coefficients.
+
+    Attributes:
+        law: a polynomial one.
+        fit: of its terms.
+        cost: of the fit.
+        units: (P,) by which coefficients are multiplied in it.
+        degrees: (P,) of their terms.
+        noise: mean square residual of a single observation, over the number of observations.
+    """
+
+    law: Equation
+    fit: Fit
+    cost: Quadratic
+    units: Tensor
+    degrees: Tensor
+    noise: float
+
+    @classmethod
+    def of_longest(cls, law: Equation, samples: LatentSamples) -> "Curvature":
+        """Model the fit to the longest windows that are informative."""
+        fit = Fit(samples, law.basis, 0.0, law.support)
+        length = fit.longest_windows(fit.problem.theta(law.coefficients)).length
+        return cls._of(law, fit, length)
+
+    @classmethod
+    def of_shortest(cls, law: Equation, samples: LatentSamples) -> "Curvature":
+        """Model the fit to the shortest windows, in which each term shows in the rate that it is
+        part of: over whole runs all of them change the phase most.
+        """
+        fit = Fit(samples, law.basis, 0.0, law.support)
+        _, length = lengths(fit.problem.runs)[0]
+        return cls._of(law, fit, length)
+
+    @classmethod
+    def _of(cls, law: Equation, fit: Fit, length: int) -> "Curvature":
+        theta = fit.problem.theta(law.coefficients)
+        problem = shots(fit.structure, fit.problem.runs, theta, length, Hold(), FINE)
+        matrix = problem.normal_equations(theta, problem.windows.start).matrix
+        units = divisor(matrix.diagonal().sqrt())
+        matrix = matrix / units / units.unsqueeze(-1)
+        noise = max(float(problem.cost(theta)), ROUNDING) / problem.number
+        free = fit.structure.free.flatten()
+        degrees = _degrees(law).to(theta.device).unsqueeze(-1).expand_as(law.coefficients)
+        degrees = degrees.reshape(theta.shape).flatten()[free]
+        cost = Quadratic(matrix, theta.flatten()[free] * units)
+        return cls(law, fit, cost, units, degrees, noise)
+
+    def rising(self, *, share: float = 0.5) -> list[Equation]:
+        """List laws of more and more terms, from one for each latent to a share of all."""
+        most = int(share * len(self.units))
+        return [self._law(kept) for kept in self.cost.rising(self.law.latent_dim, most)]
+
+    def falling(self) -> list[Equation]:
+        """List laws of more and more terms, of those that are left when others go, one by one."""
+        kept = torch.arange(len(self.units))
+        laws = []
+        while len(kept) > 1:
+            places = self._next_ones(kept)
+            stays = torch.ones(len(kept), dtype=torch.bool)
+            stays[places[: len(kept) - 1]] = False
+            kept = kept[stays]
+            laws.append(self._law(kept))
+        return laws[::-1]
+
+    def _next_ones(self, kept: Tensor) -> list[int]:
         """Return the places of the coefficients to drop next, of those that are left."""
+        values, costs = self.cost.without(kept)
+        degrees = self.degrees[kept]
         most = max(1, int(AT_ONCE * len(values)))
         open_ones = (costs < INSIGNIFICANT * self.noise).nonzero().flatten().tolist()
         if not open_ones:
@@ -302,45 +429,15 @@ class Curvature:
         highest = [k for k in open_ones if degrees[k] == degrees[open_ones[0]]]
         return highest[:most]
 
-
-def _path(law: Equation, samples: LatentSamples) -> list[Equation]:
-    """Return laws with fewer and fewer terms, down to one, by the Gauss-Newton model."""
-    fit = Fit(samples, law.basis, 0.0, law.support)
-    theta = fit.problem.theta(law.coefficients)
-    free = fit.structure.free.flatten().nonzero().flatten()
-    curvature, units = _curvature(fit, theta, free, law)
-    kept = torch.arange(len(free))
-    values, costs = curvature.without(kept)
-    laws = []
-    assert curvature.degrees is not None  # of a polynomial
-    while len(kept) > 1:
-        places = curvature.next_ones(values, costs, curvature.degrees[kept])
-        stays = torch.ones(len(kept), dtype=torch.bool)
-        stays[places[: len(kept) - 1]] = False
-        kept = kept[stays]
-        values, costs = curvature.without(kept)
+    def _law(self, kept: Tensor) -> Equation:
+        """Make a law of some coefficients (k,), which make up for the others."""
+        values, _ = self.cost.without(kept)
+        theta = self.fit.problem.theta(self.law.coefficients)
+        free = self.fit.structure.free.flatten().nonzero().flatten()
         shorter = torch.zeros_like(theta).flatten()
-        shorter[free[kept]] = values / units[kept]
-        coefficients = fit.problem.coefficients(shorter.reshape(theta.shape))
-        laws.append(replace(law, coefficients=coefficients))
-    return laws
-
-
-def _curvature(fit: Fit, theta: Tensor, free: Tensor, law: Equation) -> tuple[Curvature, Tensor]:
-    """Return the Gauss-Newton model of the longest informative windows, and the units (P,) by which
-    coefficients are multiplied in it.
-    """
-    runs = fit.problem.runs
-    longest = fit.longest_windows(theta)
-    problem = shots(fit.structure, runs, theta, longest.length, Hold(), FINE)
-    matrix = problem.normal_equations(theta, problem.windows.start).matrix
-    units = divisor(matrix.diagonal().sqrt())
-    matrix = matrix / units / units.unsqueeze(-1)
-    cost = float(problem.cost(theta))
-    noise = max(cost, ROUNDING) / problem.number
-    degrees = _degrees(law).to(theta.device).unsqueeze(-1).expand_as(law.coefficients)
-    degrees = degrees.reshape(theta.shape).flatten()[free]
-    return Curvature(matrix, theta.flatten()[free] * units, degrees, noise), units
+        shorter[free[kept]] = values / self.units[kept]
+        coefficients = self.fit.problem.coefficients(shorter.reshape(theta.shape))
+        return replace(self.law, coefficients=coefficients)
 
 
 def _degrees(law: Equation) -> Tensor:
@@ -358,21 +455,31 @@ def _degrees(law: Equation) -> Tensor:
 # -- fits of a support -----------------------------------------------------------------------------
 
 
-def _shortest(
-    path: list[Equation], left_out: LeftOut, allowed: float, deadline: float
-) -> Equation | None:
-    """Return the shortest law of a path whose terms are as good as is allowed, by bisection; None
-    where none is.
+def _shortest(path: list[Equation], limit: Limit, deadline: float) -> Equation | None:
+    """Return the shortest law of a path, from short to long ones, that is as good as is allowed, by
+    bisection; None where none is.
     """
-    good, bad = -1, len(path)
-    while bad - good > 1 and time.process_time() < deadline:
+    bad, good = _bracket(path, limit, deadline)
+    while good < len(path) and good - bad > 1 and time.process_time() < deadline:
         middle = (good + bad) // 2
-        errors = left_out(functools.partial(_fitted, path[middle]))
-        if float(errors.mean()) <= allowed:
+        if limit.admits(path[middle]):
             good = middle
         else:
             bad = middle
-    return None if good < 0 else path[good]
+    return path[good] if good < len(path) else None
+
+
+def _bracket(path: list[Equation], limit: Limit, deadline: float) -> tuple[int, int]:
+    """Return the places of a law that is not as good and of one that is, the end where none is.
+
+    Lengths double: short laws cost little.
+    """
+    bad, good = -1, 0
+    while good < len(path) and time.process_time() < deadline:
+        if limit.admits(path[good]):
+            return bad, good
+        bad, good = good, 2 * good + 1
+    return bad, len(path)
 
 
 def _fitted(law: Equation, samples: LatentSamples) -> Equation:

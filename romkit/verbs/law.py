@@ -1,7 +1,7 @@
 """`romkit.law`: from a projection and data to the latent dynamics that forecast best."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, cast
 
@@ -162,12 +162,17 @@ def short(
     samples, judge = candidate.space(ALL)
     folds = [without(samples, judge, rows) for rows in candidate.folds]
 
-    def left_out(fit: FitTo) -> Tensor:
-        # steps so short that their error is none of the law's
-        errors = [fold.judge.errors(fit(fold.train), fold.held, POLISHED) for fold in folds]
-        return torch.cat(errors)
+    def left_out(fit: FitTo) -> Iterator[Tensor]:
+        for fold in folds:
+            # steps so short that their error is none of the law's
+            yield fold.judge.errors(fit(fold.train), fold.held, POLISHED)
 
-    shorter = shortened(law, samples, left_out, seconds=seconds)
+    errors = None
+    if not candidate.estimator.refine:  # its laws are followed along whole trajectories already
+        fits = [candidate.fit(number) for number in range(len(folds))]
+        several = zip(folds, fits, strict=True)
+        errors = torch.cat([f.judge.errors(fit, f.held, POLISHED) for f, fit in several])
+    shorter = shortened(law, samples, left_out, errors=errors, seconds=seconds)
     # it has to follow the runs that it was fitted to as well
     return shorter if candidate.follows_as_well(shorter, law) else law
 

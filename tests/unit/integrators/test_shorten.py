@@ -85,6 +85,24 @@ def test_of_equations_that_fit_as_well_the_shortest_is_taken_and_the_sum_named()
     assert "z0 + z1 + z2 = 1" in short.source
 
 
+def locking(t, s, w):
+    a, b, c, d = s  # cosine and sine of two phases, whose squares have the sum 1
+    first, second = 1 + 0.8 * (d * a - c * b), 1 + w + 0.8 * (b * c - a * d)
+    return [-b * first, a * first, -d * second, c * second]
+
+
+def test_a_cubic_law_is_short_where_products_of_its_latents_depend_on_each_other():
+    start = [1.0, 0.0, np.cos(1), np.sin(1)]
+    contexts = [(w,) for w in (0.2, 0.6, 1.0)]
+    samples = runs(locking, [start], np.arange(61) * 0.2, contexts, ("w",))
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(samples)
+    short = shortened(law, samples)
+    assert short.coefficient_count <= 20 < law.coefficient_count / 10  # of these 14 are needed
+    state, context = torch.tensor([start], dtype=torch.float64), torch.tensor([[0.55]])
+    right = torch.tensor([locking(0, start, 0.55)], dtype=torch.float64)
+    assert torch.allclose(short.predict(state, context.double()), right, atol=1e-6)
+
+
 def test_left_out_errors_may_be_anyones_and_a_law_that_none_improves_stays(prey):
     law = PolynomialLaw(degree=2, context_degree=1).fit_samples(prey)
     tried = []
@@ -93,7 +111,7 @@ def test_left_out_errors_may_be_anyones_and_a_law_that_none_improves_stays(prey)
         found = fit(prey)
         tried.append(found.coefficient_count)
         worst = torch.ones(3, dtype=torch.float64)
-        return worst * (len(tried) > 1)  # all terms are perfect, fewer are of no use
+        yield worst * (len(tried) > 1)  # all terms are perfect, fewer are of no use
 
     assert shortened(law, prey, left_out) is law
     assert tried[0] == max(tried) == law.coefficient_count
