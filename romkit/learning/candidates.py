@@ -37,8 +37,8 @@ WIDE = 1_000
 so many modes: a manifold of these costs what one of such states does.
 """
 
-KEPT = 1e-4
-"""Share of the energy that a basis may leave out."""
+NOTICED = 1e-4
+"""Share of the energy from which on a warning says that a basis leaves it out."""
 
 
 VARIANTS = ("clocks", "coordinates")
@@ -152,7 +152,9 @@ class Spaces:
         if fold not in self._bases:
             self._bases[fold] = None
             if self.data.sizes["component"] > WIDE:
-                self._bases[fold] = adequate_basis(self.kept(fold), KEPT, WIDE)
+                # what is left out is an error of each forecast
+                tolerance = Policy().enough ** 2
+                self._bases[fold] = adequate_basis(self.kept(fold), tolerance, WIDE)
         return self._bases[fold]
 
     def warn_of_basis(self) -> None:
@@ -161,9 +163,9 @@ class Spaces:
         if basis is None or basis.energy is None:
             return
         left_out = 1 - float(basis.energy[-1])
-        if left_out > KEPT:
+        if left_out > NOTICED:
             warn(
-                f"state: expected {WIDE} modes that leave out {KEPT:g} of the energy, got "
+                f"state: expected {WIDE} modes that leave out {NOTICED:g} of the energy, got "
                 f"{left_out:.2g}: no latents show the rest; smooth or coarsen the fields, if they "
                 "are noisy",
                 FitWarning,
