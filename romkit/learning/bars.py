@@ -154,8 +154,10 @@ def calibrated(
     profile = _profile_of_all(of_all, usable, std, growth, relative, measure, profile)
     scores = np.empty_like(relative)
     for k in range(len(relative)):
-        others = relative if len(relative) == FEWEST else np.delete(relative, k, axis=0)
-        of_others = growth_and_profile(others, ones, typical=True)
+        others = np.arange(len(relative))
+        if len(relative) > FEWEST:
+            others = np.delete(others, k)
+        of_others = growth_and_profile(relative, ones, True, others.tolist())
         scores[k] = np.abs(relative[k]) / (of_others[0][:, None] * of_others[1])
     contexts = contexts_of(data)
     width = np.ptp(contexts, axis=0)

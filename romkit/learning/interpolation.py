@@ -200,16 +200,22 @@ class InterpolatedRuns:
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=likely(whole._in_phase(0.0), whole._known))
         errors, sizes = whole._left_out(train)
-        error = np.concatenate(errors)  # (V, T, n)
+        farthest = [NEAR]
+        for error in errors:
+            square = torch.from_numpy(np.square(error / whole._deviation))
+            distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
+            farthest.append(np.nanmax(distance))
+        tolerance = float(np.nanmax(farthest))
         calibration = None
-        if with_bars and len(error) > 1:
-            relative = error / np.concatenate(sizes)
-            spread = np.zeros_like(error)
+        if with_bars and sum(map(len, errors)) > 1:
+            for error, size in zip(errors, sizes, strict=True):
+                error /= size  # in place, since fields are large
+            del sizes
+            relative = np.concatenate(errors)  # (V, T, n)
+            del errors
+            spread = np.broadcast_to(0.0, relative.shape)
             times = train["time"].values.astype(float)
             calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
-        square = torch.from_numpy(np.square(error / whole._deviation))
-        distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
-        tolerance = max(NEAR, float(np.nanmax(distance)))
         return replace(whole, tolerance=tolerance, calibration=calibration)
 
     @validated

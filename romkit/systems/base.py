@@ -52,7 +52,7 @@ class System(EvolutionEquation):
             None.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
-        horizon: default length of a rollout.
+        horizon: default length of a rollout, which ends with the datasets where they are as long.
         context_may_move: whether the context may be a function of time.
         basis: whose coordinates the states are, None but for systems by `through`.
         weight: W of the metric of states where it is the same everywhere, for bases; None for the

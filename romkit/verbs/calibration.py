@@ -1,5 +1,6 @@
 """Calibration of intervals: the scale of errors, and quantiles of errors in this scale."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,7 +98,8 @@ class Calibration:
             of_others = growth, profile
             if usable.sum() >= enough:
                 # as for a new trajectory; of one or two others it would be chance
-                of_others = growth_and_profile(np.delete(error, k, axis=0), std, typical)
+                others = np.delete(np.arange(len(error)), k)
+                of_others = growth_and_profile(error, std, typical, others.tolist())
             scores[k] /= scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
         quantiles = quantiles_of(scores)
@@ -179,34 +181,56 @@ class Calibration:
 
 def quantiles_of(scores: Array) -> Array:
     """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
-    scores = scores[~np.isnan(scores)]
+    ordered = scores[~np.isnan(scores)]
+    ordered.sort()
+    place = LEVELS * (len(ordered) - 1)
+    below = ordered[np.floor(place).astype(int)]
+    above = ordered[np.ceil(place).astype(int)]
     # between a finite score and an infinite one there is nothing to interpolate
-    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
-    largest = np.finfo(float).max
-    bounded = np.where(np.isinf(scores), largest, scores)
-    finite = np.quantile(bounded, LEVELS)
-    return np.where(infinite, np.inf, finite)
+    step = np.where(np.isinf(above), 0.0, above) - np.where(np.isinf(below), 0.0, below)
+    return np.where(np.isinf(above), np.inf, below + place % 1 * step)
 
 
 def growth_and_profile(
-    error: Array, std: Array, typical: bool, *, smoothed: int = 20
+    error: Array,
+    std: Array,
+    typical: bool,
+    runs: Sequence[int] | None = None,
+    *,
+    smoothed: int = 20,
 ) -> tuple[Array, Array]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
     square at (t, k), or to the median of those of the trajectories.
 
+    `runs`: numbers of the trajectories that count; all by default. They are looked at one by one,
+    since errors of fields are large.
+
     `smoothed`: growth of the error over time is a moving mean over this share of the
     trajectory.
     """
-    relative = np.ma.masked_invalid(np.square(error / std))
+    if runs is None:
+        runs = range(len(error))
+    squares, counts = [], []
+    for run in runs:
+        square, known = _known_squares(error[run], std)
+        squares.append(square.sum(-1))
+        counts.append(known.sum(-1))
+    of_times = np.array(squares)  # (V, T)
+    known_of_times = np.array(counts)
+    weights = np.ones(len(runs))
     if typical:
         # each trajectory in units of its own error, times the median of these errors
-        sizes = relative.mean((1, 2))  # (V,)
-        relative = relative / sizes[:, None, None] * np.ma.median(sizes)
-    square = relative.mean((0, 2))  # (T,)
-    T = len(square)
-    finite = np.flatnonzero(~np.ma.getmaskarray(square))
-    known = np.sqrt(square.compressed())
-    growth = np.interp(np.arange(T), finite, known)
+        numbers = known_of_times.sum(1)
+        sizes = np.divide(of_times.sum(1), numbers, out=np.zeros(len(runs)), where=numbers > 0)
+        median = np.median(sizes[numbers > 0])
+        weights = np.divide(median, sizes, out=np.zeros(len(runs)), where=sizes > 0)
+    known_at_times = (weights > 0) @ known_of_times  # (T,)
+    finite = np.flatnonzero(known_at_times)
+    T = len(known_at_times)
+    growth = np.zeros(T)
+    if len(finite):
+        known_growth = np.sqrt((weights @ of_times)[finite] / known_at_times[finite])
+        growth = np.interp(np.arange(T), finite, known_growth)
     window = 2 * (T // (2 * smoothed)) + 1
     from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
 
@@ -214,10 +238,23 @@ def growth_and_profile(
     # an exact forecast at the start must not divide by zero
     least = max(growth.max() * 1e-6, np.finfo(float).tiny)
     growth = np.maximum(growth, least)
-    in_growths = relative / np.square(growth)[:, None]
-    mean_square = in_growths.mean((0, 1))
-    profile = np.ma.sqrt(mean_square).filled(0.0)
-    return growth, std * np.maximum(profile, 1e-6)
+    total = np.zeros(len(std))
+    number = np.zeros(len(std))
+    for run, weight in zip(runs, weights, strict=True):
+        if weight > 0:
+            square, known = _known_squares(error[run], std)
+            total += (weight / np.square(growth)) @ square
+            number += known.sum(0)
+    mean_square = np.divide(total, number, out=np.zeros(len(std)), where=number > 0)
+    return growth, std * np.maximum(np.sqrt(mean_square), 1e-6)
+
+
+def _known_squares(error: Array, std: Array) -> tuple[Array, Array]:
+    """Return squares of errors (T, n) in deviations, 0 where they are not finite, and where they are."""
+    square = np.square(error / std)
+    known = np.isfinite(square)
+    square[~known] = 0.0
+    return square, known
 
 
 def _disagreement(spread: Array, profile: Array) -> Array:

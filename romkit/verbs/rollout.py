@@ -53,7 +53,8 @@ def rollout(
             truth. After `system.through(basis)`, states are coordinates in the basis, and the truth
             is POD-Galerkin.
         projection: trained on such data; a stack of seeds gives a `seed` dimension.
-        duration: of the simulation, in the system's time units; `system.horizon` by default.
+        duration: of the simulation, in the system's time units; by default `system.horizon`, and
+            until the last sample of the system's datasets where these are as long.
         initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or
             all at a single one; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
@@ -114,6 +115,9 @@ def rollout(
     else:
         system = source
         check_match(system, projection)
+        if duration is None and system.horizon == system.duration > system.dt:
+            # with the last sample of a dataset: a manifold knows nothing of a further one
+            simulation["duration"] = system.duration - system.dt
         # here, so that a conversion is told once
         names = system.context_names
         values = by_full_names(values, names)

@@ -153,6 +153,19 @@ class Runaway(System):
         return torch.ones(*contexts.shape[:-1], 2, dtype=contexts.dtype)
 
 
+def test_a_default_run_ends_with_the_runs_of_that_length_or_is_as_long_as_asked():
+    class Short(Runaway):
+        horizon = 0.5
+
+    data = Short().dataset(c=[-1.0, 0.5])
+    pod = romkit.fit("pod", data, latent_dim=2)
+    run = romkit.rollout(Short(), pod, c=[-1.0, 0.5])
+    assert np.array_equal(run.time, data.time)
+    assert np.allclose(run.truth, data.state)
+    assert romkit.rollout(Short(), pod, c=-1.0, duration=0.5).sizes["time"] == 51
+    assert romkit.rollout(Runaway(), pod, c=-1.0).sizes["time"] == 201
+
+
 @pytest.mark.parametrize("engine", ["torch", "compiled"])
 def test_a_diverging_member_is_scored_and_its_neighbour_is_the_same_to_the_bit(engine):
     system = Runaway()
