@@ -4,13 +4,12 @@ are orthonormal.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import scipy
 import torch
 import xarray as xr
-from scipy import sparse
-from scipy.sparse import linalg as splinalg
 from torch import Tensor
 
 from romkit.bases.gaps import complete_coordinates
@@ -25,7 +24,33 @@ from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
 from romkit.data.units import Units, check_same, state_units
 
-Weight: TypeAlias = Array | Tensor | sparse.sparray | sparse.spmatrix | None
+
+@runtime_checkable
+class SparseMatrix(Protocol):
+    """Sparse matrix of SciPy, whose module takes a quarter of a second to import.
+
+    Example:
+        >>> from scipy import sparse
+        >>> from romkit.bases.base import SparseMatrix
+        >>> isinstance(sparse.eye_array(3), SparseMatrix), isinstance([1.0], SparseMatrix)
+        (True, False)
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, n)."""
+        ...
+
+    def tocsr(self) -> Any:
+        """Return the matrix by rows."""
+        ...
+
+    def tocsc(self) -> Any:
+        """Return the matrix by columns."""
+        ...
+
+
+Weight: TypeAlias = Array | Tensor | SparseMatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n,
 n) mass matrix.
 """
@@ -47,8 +72,8 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     """
     if weight is None:
         return lambda u: u
-    if sparse.issparse(weight):
-        matrix = sparse.csr_array(weight).astype(np.float64)
+    if isinstance(weight, SparseMatrix):
+        matrix = scipy.sparse.csr_array(weight).astype(np.float64)
         _check_mass_matrix(matrix, n)
         # SciPy multiplies on the CPU: columns of a GPU go there and back
         return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)
@@ -60,7 +85,7 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     return lambda u: diagonal.to(u).unsqueeze(-1) * u
 
 
-def _check_mass_matrix(matrix: sparse.csr_array | sparse.csr_matrix, n: int) -> None:
+def _check_mass_matrix(matrix: Any, n: int) -> None:
     """Raise InputError for a matrix of another size, not positive on its diagonal, or not
     symmetric.
     """
@@ -105,12 +130,12 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     """
     if weight is None:
         return weigher(None, n)
-    if not sparse.issparse(weight):
+    if not isinstance(weight, SparseMatrix):
         return weigher(np.sqrt(np.asarray(weight, dtype=np.float64)), n)
     weigher(weight, n)  # refuses what is no mass matrix
     # Without pivoting, and with rows and columns in one order, the factors are L D Lᵀ.
-    factors = splinalg.splu(
-        sparse.csc_array(weight).astype(np.float64),
+    factors = scipy.sparse.linalg.splu(
+        scipy.sparse.csc_array(weight).astype(np.float64),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},

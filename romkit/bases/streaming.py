@@ -13,10 +13,9 @@ import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
-from scipy import sparse
 from torch import Tensor
 
-from romkit.bases.base import Weight, weigher
+from romkit.bases.base import SparseMatrix, Weight, weigher
 from romkit.bases.modes import OVERSAMPLING, Decomposition, Summary, Weigher, orthonormalised, ritz
 from romkit.core import files, runtime
 from romkit.core.errors import FitWarning, InputError, warn
@@ -134,7 +133,7 @@ class _Blocks:
     """Chunks of snapshots, and the components and weights of each chunk in space."""
 
     def __init__(self, state: xr.DataArray, weight: Weight):
-        mixes = sparse.issparse(weight)
+        mixes = isinstance(weight, SparseMatrix)
         if mixes:
             # A mass matrix couples components, so that a chunk has to hold all of them.
             state = state.chunk(component=-1)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import scipy
 import torch
 import xarray as xr
-from scipy import linalg
 from torch import Tensor
 
 from romkit.bases import Basis, check_size, weigher
@@ -330,7 +330,7 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
     interpolation and gappy POD, algorithm 1.
     """
     count = modes.shape[1]
-    _, pivots = linalg.qr(modes.mT.numpy(), mode="r", pivoting=True)
+    _, pivots = scipy.linalg.qr(modes.mT.numpy(), mode="r", pivoting=True)
     rows = torch.from_numpy(pivots[:count].astype("int64"))
     lengths = modes.square().sum(-1)
     # the bound is of the smallest singular value, on which the error of sampling depends

@@ -12,7 +12,6 @@ import torch
 import xarray as xr
 from annotated_types import Ge, Le
 from numpy.random import Generator
-from scipy import sparse
 from torch import Tensor
 
 from romkit.core import checks, tensors
@@ -26,6 +25,7 @@ from romkit.systems.base import System
 from romkit.systems.cylinder_wake.elements import (
     MESHES,
     Discretisation,
+    Matrix,
     convected,
     discretisation,
 )
@@ -43,7 +43,7 @@ class LinearMap(torch.autograd.Function):
     """
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array) -> TensorMap:
+    def of(cls, matrix: Matrix) -> TensorMap:
         """x -> A x along the last axis."""
         return lambda x: cls.apply(
             x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T
@@ -162,7 +162,7 @@ class CylinderWake(System):
         return self.flow.n
 
     @property
-    def weight(self) -> sparse.csr_array:
+    def weight(self) -> Matrix:
         """The mass matrix in m²: uᵀ W u is twice the kinetic energy per density and depth."""
         return self.flow.mass
 

@@ -4,11 +4,10 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import SuperLU, splu
+import scipy
 from torch import Tensor
 
 from romkit.core import checks
@@ -20,7 +19,13 @@ RADIUS = 0.05
 MEAN_INFLOW = 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
-Matrix: TypeAlias = sparse.csr_array
+if TYPE_CHECKING:  # a quarter of a second, which other systems are spared
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import SuperLU
+
+    Matrix: TypeAlias = csr_array
+else:
+    Matrix = SuperLU = object
 
 T = TypeVar("T", Array, Tensor)
 
@@ -87,7 +92,7 @@ class Discretisation:
 
     def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
-        x, y, ux, uy, vx, vy = (sparse.diags_array(value) for value in self._at_points(u))
+        x, y, ux, uy, vx, vy = (scipy.sparse.diags_array(value) for value in self._at_points(u))
         points = x.shape[0]
         operators = []
         for k in range(6):
@@ -96,14 +101,14 @@ class Discretisation:
         X, Y, dUx, dUy, dVx, dVy = operators
         along = x @ dUx + y @ dUy + ux @ X + uy @ Y
         across = x @ dVx + y @ dVy + vx @ X + vy @ Y
-        return (self.tested @ sparse.vstack([along, across])).tocsr()
+        return (self.tested @ scipy.sparse.vstack([along, across])).tocsr()
 
     def saddle(self, block: Matrix) -> SuperLU:
         """Return the factors of [[A, Bᵀ], [B, 0]] on what is free."""
         A = block[self.free][:, self.free]
         B = self.divergence[:, self.free]
-        matrix = sparse.block_array([[A, B.T], [B, None]])
-        return splu(matrix.tocsc(), permc_spec="COLAMD")
+        matrix = scipy.sparse.block_array([[A, B.T], [B, None]])
+        return scipy.sparse.linalg.splu(matrix.tocsc(), permc_spec="COLAMD")
 
     @functools.cached_property
     def leray(self) -> SuperLU:
@@ -251,17 +256,17 @@ def _at_points(basis: Any) -> tuple[Matrix, Matrix]:
     matrices = []
     for column in values:
         entries = np.concatenate(column)
-        matrix = sparse.csr_array((entries, places), size)
+        matrix = scipy.sparse.csr_array((entries, places), size)
         matrices.append(_csr(matrix))
     of_points = basis.dx.ravel()
-    weights = sparse.diags_array(np.tile(of_points, 2))
-    sampled = sparse.vstack(matrices)
-    tested = weights @ sparse.vstack(matrices[:2])
+    weights = scipy.sparse.diags_array(np.tile(of_points, 2))
+    sampled = scipy.sparse.vstack(matrices)
+    tested = weights @ scipy.sparse.vstack(matrices[:2])
     return _csr(sampled), _csr(tested.T)
 
 
 def _csr(matrix: object) -> Matrix:
     """Return a sparse matrix by rows, without zeros that are stored."""
-    csr = sparse.csr_array(matrix)
+    csr = scipy.sparse.csr_array(matrix)
     csr.eliminate_zeros()
     return csr
