@@ -165,7 +165,6 @@ MODELS = {
     "held inputs": (held, {"kinds": [LINEAR]}),
     "inputs in straight lines": (lines, {"kinds": [LINEAR]}),
     "period": (lambda: day(7.3), {"kinds": [LINEAR], "period": 7.3}),
-    "period that was sought": (lambda: day(lag_of_second=0.0), {"kinds": [LINEAR]}),
     "Hamiltonian laws": (springs, {"kinds": [Hamiltonian(degree=2)]}),
     "rational laws": (uptakes, {"kinds": [Rational(degree=1)]}),
     "linear laws": (waves, {"kinds": [DMD()], "latent_dim": 2}),

@@ -42,7 +42,7 @@ def oscillators(rate, c, noise=0.0):
 @pytest.mark.parametrize("name", RATES)
 def test_a_linear_law_tells_the_coordinate(name, noise):
     data = oscillators(RATES[name], np.linspace(0.6, 2.4, 8), noise)
-    model = romkit.learn(data, kinds=[LINEAR])
+    model = romkit.learn(data, kinds=[LINEAR], seconds=3.0)
     (taken,) = coordinates_of(model.train)
     # with noise another one may be as good, and the parameter as it is has no neighbour then
     if noise == 0.0 or name == "c":
@@ -55,7 +55,7 @@ def test_a_linear_law_tells_the_coordinate(name, noise):
 def circuit():
     """Model of runs that depend on the inverse of a parameter."""
     data = oscillators(RATES["1/c"], np.linspace(0.6, 2.0, 8))
-    return romkit.learn(data.rename(c="R"), "R", kinds=[LINEAR])
+    return romkit.learn(data.rename(c="R"), "R", kinds=[LINEAR], seconds=3.0)
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -151,7 +151,7 @@ def test_each_of_two_parameters_has_coordinates_of_its_own():
     data = oscillators(lambda a: 0.5 / a + 0.4 * b, a).rename(c="a")
     data = data.assign_coords(b=("trajectory", b, data.a.attrs))
     assert names_of(of_coordinates(data)) == ["1/a", "log a", "1/b", "log b"]
-    model = romkit.learn(data, kinds=[LINEAR])
+    model = romkit.learn(data, kinds=[LINEAR], seconds=3.0)
     assert coordinates_of(model.train) == ("1/c", "c")
     assert model.error < 1e-3
 

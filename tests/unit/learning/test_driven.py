@@ -39,7 +39,7 @@ def driven(seed=0):
 def learned():
     # gain times push is a term of second degree in the parameters
     law = PolynomialLaw(degree=1, context_degree=2)
-    return romkit.learn(driven(), "gain", kinds=[law])
+    return romkit.learn(driven(), "gain", kinds=[law], seconds=3.0)
 
 
 def test_runs_with_other_inputs_are_no_individuals(learned):
@@ -103,7 +103,7 @@ def shaken():
 
 def test_forecasts_of_driven_runs_begin_at_any_phase_of_the_drive(tmp_path):
     runs = shaken()
-    model = romkit.learn(runs, "rate", kinds=[LINEAR], period=3.0)
+    model = romkit.learn(runs, "rate", kinds=[LINEAR], period=3.0, seconds=3.0)
     assert model.error < 0.02
     begin = 7  # of another phase of the drive
     forecast = model.forecast(

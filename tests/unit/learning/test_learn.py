@@ -32,7 +32,7 @@ def oscillations(number=6, noise=0.0):
 
 @pytest.fixture(scope="module")
 def learned():
-    return romkit.learn(oscillations(), "frequency")
+    return romkit.learn(oscillations(), "frequency", seconds=6.0)
 
 
 def test_forecasts_of_held_out_runs_are_better_than_those_without_a_model(learned):
@@ -43,7 +43,9 @@ def test_forecasts_of_held_out_runs_are_better_than_those_without_a_model(learne
 
 
 def test_held_out_runs_are_judged_by_the_model_that_the_user_gets():
-    model = romkit.learn(oscillations(8), "frequency", held_out=0.25, latent_dim=2, kinds=[PLAIN])
+    model = romkit.learn(
+        oscillations(8), "frequency", held_out=0.25, latent_dim=2, kinds=[PLAIN], seconds=3.0
+    )
     held_out = model.test.frequency.values
     assert np.isin(model.train.frequency.values, held_out).sum() == 0
     for run in range(model.test.sizes["trajectory"]):
@@ -119,7 +121,7 @@ def table_of_uneven_runs():
 def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
     table = table_of_uneven_runs()
     with pytest.warns(DataWarning, match="common"):
-        model = romkit.learn(table, "frequency", latent_dim=2, kinds=[PLAIN])
+        model = romkit.learn(table, "frequency", latent_dim=2, kinds=[PLAIN], seconds=3.0)
     assert model.errors["forecast"].max() < 0.05
     # a gap in a training run is no lost forecast of it
     assert all(np.isfinite(errors).all() for errors in model.errors.values())
@@ -136,7 +138,7 @@ def test_empty_cells_at_common_times_are_gaps():
     data = oscillations(7)
     empty = np.random.default_rng(4).random(data.u.shape) < 0.15
     empty[:, 0] = False
-    model = romkit.learn(data.where(~empty), "frequency", latent_dim=2, kinds=[PLAIN])
+    model = romkit.learn(data.where(~empty), "frequency", latent_dim=2, kinds=[PLAIN], seconds=3.0)
     assert model.errors["forecast"].max() < 0.05
     start = data.u.isel(run=3, t=0).drop_vars(("t", "frequency")).to_dataset(name="u")
     band = model.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
@@ -148,13 +150,17 @@ def test_files_are_read_as_runs(tmp_path):
     for run in range(data.sizes["run"]):
         one = data.isel(run=run)
         one.to_netcdf(tmp_path / f"run{run}.nc", engine="h5netcdf")
-    model = romkit.learn(tmp_path / "run*.nc", "frequency", latent_dim=2, kinds=[PLAIN])
+    model = romkit.learn(
+        tmp_path / "run*.nc", "frequency", latent_dim=2, kinds=[PLAIN], seconds=3.0
+    )
     assert model.errors["forecast"].max() < 0.02
 
 
 @pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_intervals_hold_at_contexts_between_the_runs(noise):
-    model = romkit.learn(oscillations(10, noise), "frequency", latent_dim=2, kinds=[PLAIN])
+    model = romkit.learn(
+        oscillations(10, noise), "frequency", latent_dim=2, kinds=[PLAIN], seconds=3.0
+    )
     between = oscillations(19, noise).isel(run=slice(1, None, 2))
     data = romkit.data.describe(between, context=["frequency"])
     band = model.intervals.follow(data, level=0.9)
@@ -178,7 +184,7 @@ def test_files_in_the_schema_are_joined_along_their_trajectories(tmp_path):
         runs = data.isel(trajectory=slice(3 * number, 3 * number + 3))
         romkit.data.save_dataset(runs, tmp_path / f"runs{number}.nc")
     files = [tmp_path / "runs0.nc", tmp_path / "runs1.nc"]
-    model = romkit.learn(files, latent_dim=2, kinds=[PLAIN])
+    model = romkit.learn(files, latent_dim=2, kinds=[PLAIN], seconds=3.0)
     assert model.train.sizes["trajectory"] == 6
     assert model.errors["forecast"].max() < 0.02
 
@@ -217,7 +223,7 @@ def test_repeats_are_told():
     rates = 1 + 0.3 * rng.standard_normal(10)
     decay = dose[:, None] * np.exp(-rates[:, None] * time)
     runs = romkit.data.from_arrays(decay[..., None], time, context={"dose": dose})
-    model = romkit.learn(runs, "dose", kinds=[PLAIN])
+    model = romkit.learn(runs, "dose", kinds=[PLAIN], seconds=3.0)
     assert "10 runs at 5 contexts" in repr(model)
     assert "differ by" in model.advice
     assert set(model.test.dose.values) == {1.25, 1.5, 1.75}
@@ -229,7 +235,7 @@ def test_a_variable_that_turns_has_no_law_of_its_own():
     runs = romkit.data.from_arrays(course[..., None], time, context={"dose": dose})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = romkit.learn(runs, "dose", kinds=[PLAIN])
+        model = romkit.learn(runs, "dose", kinds=[PLAIN], seconds=3.0)
     assert "one variable alone" in model.advice
 
 
@@ -242,7 +248,7 @@ def test_runs_with_a_rhythm_are_forecast_from_any_time_of_it():
     states = size[:, None, None] * np.stack([x, y_of.imag], axis=-1)
     runs = romkit.data.from_arrays(states, time, context={"size": size})
     linear = PolynomialLaw(degree=1, context_degree=1)
-    with_bars = romkit.learn(runs, "size", period=3.0, latent_dim=2, kinds=[linear])
+    with_bars = romkit.learn(runs, "size", period=3.0, latent_dim=2, kinds=[linear], seconds=3.0)
     assert with_bars.errors["forecast"].max() < 0.05
     begin = 7
     for model in (with_bars, replace(with_bars, calibration=None)):

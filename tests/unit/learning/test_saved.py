@@ -35,9 +35,9 @@ def moved(count=6):
 
 
 KINDS = {
-    "law": (turning, {"kinds": [LINEAR]}),
+    "law": (turning, {"kinds": [LINEAR], "seconds": 2.0}),
     "interpolated": (moved, {"seconds": 0.1}),
-    "period": (moved, {"period": 2 * np.pi / 3.1, "kinds": [LINEAR]}),
+    "period": (moved, {"period": 2 * np.pi / 3.1, "kinds": [LINEAR], "seconds": 2.0}),
 }
 
 

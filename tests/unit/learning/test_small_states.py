@@ -41,7 +41,7 @@ def beams(level_name="level"):
 
 @pytest.fixture(scope="module")
 def learned():
-    return romkit.learn(beams().drop_vars("level"), "k")
+    return romkit.learn(beams().drop_vars("level"), "k", seconds=6.0)
 
 
 def test_the_equations_are_found(learned):
@@ -71,7 +71,7 @@ def test_runs_that_start_apart_are_not_called_individuals(learned):
 @pytest.mark.parametrize("name", ["level", "dt"])
 def test_a_parameter_called_like_an_argument_goes_into_context(name):
     runs = beams(name)
-    model = romkit.learn(runs, ["k", name], kinds=[CUBIC], latent_dim=4)
+    model = romkit.learn(runs, ["k", name], kinds=[CUBIC], latent_dim=4, seconds=2.0)
     start = runs.isel(run=3, t=0)[NAMES]
     times = {"duration": 1, "dt": 0.1}
     if name != "dt":
