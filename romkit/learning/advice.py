@@ -97,7 +97,7 @@ class Evidence:
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
         if self.interpolated_in:
-            return self._of_interpolation()
+            return self._say_interpolation()
         failure = self._failure()
         if failure:
             causes = self._causes() or self._help()
@@ -106,9 +106,9 @@ class Evidence:
         if forecast <= NEGLIGIBLE:
             return (
                 f"Forecasts err by {forecast:.2g} of the deviation of the data, {self._best_known} by "
-                f"{self._without_a_model:.2g}: nothing more is needed."
+                f"{self._baseline_error:.2g}: nothing more is needed."
             )
-        individuals = self._of_individuals()
+        individuals = self._say_individuals()
         noise = self._noise
         # measured runs err by their noise at least: more than the error are jumps of inputs, say
         if MOSTLY * forecast < noise <= MORE * forecast:
@@ -123,7 +123,7 @@ class Evidence:
                 f"{forecast:.2g}).{causes}"
             )
         # closed orbits follow driven runs, too, but do not know when the drive began
-        causes = self._of_opposite_ways() or causes
+        causes = self._say_incomplete_state() or causes
         of_manifold = f", the manifold {projection:.2g}" if projection > 0 else ""
         return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
@@ -133,7 +133,7 @@ class Evidence:
         `useful`: error of a forecast above which it is called of no use.
         """
         if self._is_lost.any():
-            return self._of_lost()
+            return self._say_lost()
         if self._keeps_the_motion:
             return self._out_of_phase()
         if self._is_no_better:
@@ -183,7 +183,7 @@ class Evidence:
         return np.nan
 
     @property
-    def _without_a_model(self) -> float:
+    def _baseline_error(self) -> float:
         """Least error of the forecasts that need no model."""
         return min(self._error(name) for name in WITHOUT_A_MODEL)
 
@@ -202,26 +202,26 @@ class Evidence:
     @property
     def _is_no_better(self) -> bool:
         """Whether a forecast that needs no model is as good, as far as the held-out runs tell."""
-        return self._without_a_model - self._error("forecast") < self._uncertainty
+        return self._baseline_error - self._error("forecast") < self._uncertainty
 
-    def _of_interpolation(self) -> str:
+    def _say_interpolation(self) -> str:
         """Verdict on runs that are interpolated, and what they do not hold for."""
         law = f"{self._error('law'):.2g}"
-        made = f"are runs interpolated in {self.interpolated_in} at equal times"
+        method = f"are runs interpolated in {self.interpolated_in} at equal times"
         if self.clocks is not None:
-            made = (
+            method = (
                 f"are runs interpolated in {self.interpolated_in} at equal phases of their clocks"
                 f"{self._speeds}"
             )
         verdict = (
-            f"Forecasts {made}: they err by "
+            f"Forecasts {method}: they err by "
             f"{self._error('forecast'):.2g}, the best law by {law}. They hold for the starts and the "
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
         )
         if self._error("forecast") <= NEGLIGIBLE:
             return verdict
-        cause = self._of_single_variable() or self._of_opposite_ways()
+        cause = self._say_single_variable() or self._say_incomplete_state()
         if cause:
             return f"{verdict}{cause}"
         worst = int(np.argmax(self.errors["forecast"]))
@@ -242,28 +242,28 @@ class Evidence:
 
     def _no_better(self) -> str:
         """Verdict on a model that a forecast without one equals."""
-        forecast, nearest = self._error("forecast"), self._without_a_model
-        known = self._best_known
+        forecast, nearest = self._error("forecast"), self._baseline_error
+        baseline = self._best_known
         runs = _counted(len(self.errors["forecast"]))
         if nearest <= forecast:
             return (
-                f"Not better than {known}: over {runs} the model errs by {forecast:.2g}, "
-                f"{known} by {nearest:.2g}."
+                f"Not better than {baseline}: over {runs} the model errs by {forecast:.2g}, "
+                f"{baseline} by {nearest:.2g}."
             )
         return (
-            f"Not better than {known}, as far as {runs} can tell: the model errs by "
-            f"{forecast:.2g}, {known} by {nearest:.2g}, and chance moves such a mean by "
+            f"Not better than {baseline}, as far as {runs} can tell: the model errs by "
+            f"{forecast:.2g}, {baseline} by {nearest:.2g}, and chance moves such a mean by "
             f"{self._uncertainty:.2g}."
         )
 
-    def _of_lost(self) -> str:
+    def _say_lost(self) -> str:
         """Return sentences on forecasts that are lost, and on the others."""
         worst = int(np.argmax(self._is_lost))
         kept = self.errors["forecast"][~self._is_lost]
-        others = ""
+        remainder = ""
         if len(kept) > 0:
-            others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
-        return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
+            remainder = f" The {len(kept)} others err by {np.mean(kept):.2g}."
+        return f"The forecast at {in_words(self.test, worst)} is lost.{remainder}"
 
     def _help_for_lost(self) -> str:
         """Return sentence on what to do about forecasts that are lost."""
@@ -273,15 +273,15 @@ class Evidence:
     def _causes(self) -> str:
         """Return sentences on why no law can follow the runs; empty where none shows."""
         causes = (
-            self._of_single_variable,
-            self._of_opposite_ways,
-            self._of_individuals,
+            self._say_single_variable,
+            self._say_incomplete_state,
+            self._say_individuals,
         )
         for cause in causes:
             sentence = cause()
             if sentence:
                 return sentence
-        return self._of_inputs()
+        return self._say_inputs()
 
     def _help(self) -> str:
         """Write what more runs would bring, where errors show that they help."""
@@ -296,13 +296,13 @@ class Evidence:
             )
         if self._keeps_the_motion:
             return f" It loses it on runs that it was fitted to, too ({of_seen:.2g})."
-        return self._of_no_more_runs(of_seen)
+        return self._say_saturated(of_seen)
 
-    def _of_no_more_runs(self, of_seen: float) -> str:
+    def _say_saturated(self, of_seen: float) -> str:
         """Return sentence for a model that errs as much on runs that it has learned from."""
         return (
-            f" It errs as much on runs that it has learned from ({of_seen:.2g}): not more runs, but "
-            "more latents or a longer search may help, latent_dim=..., seconds=..."
+            f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs would not "
+            "help; more latents or a longer search may: latent_dim=..., seconds=..."
         )
 
     @property
@@ -315,7 +315,7 @@ class Evidence:
         paths = torch.from_numpy(self.train["state"].values / deviations(self.train)).double()
         return float(white_noise(paths).square().mean().sqrt())
 
-    def _of_single_variable(self, *, turning: float = 1.5) -> str:
+    def _say_single_variable(self, *, turning: float = 1.5) -> str:
         """Return sentence for a single variable that turns: no law of it alone can do that.
 
         `turning`: length of the way of a variable, in its range, from which on it goes back
@@ -333,7 +333,7 @@ class Evidence:
                 )
         return ""
 
-    def _of_opposite_ways(self, *, two_ways: float = 0.1) -> str:
+    def _say_incomplete_state(self, *, two_ways: float = 0.1) -> str:
         """Return sentence for states at which runs go in two directions, as positions without rates
         do.
 
@@ -354,7 +354,7 @@ class Evidence:
         past = f"romkit.data.delayed(data, delays=1, every={every})"
         return f"{sentence}, or a part of the past: {past}."
 
-    def _of_inputs(self, *, missed: float = 0.1) -> str:
+    def _say_inputs(self, *, missed: float = 0.1) -> str:
         """Return sentence for runs that are alike at equal times and on the manifold, but follow no
         law.
 
@@ -374,7 +374,7 @@ class Evidence:
             "romkit.data.describe(data, control=[...])."
         )
 
-    def _of_individuals(self) -> str:
+    def _say_individuals(self) -> str:
         """Return sentence for runs that differ by more than their context explains."""
         spread = self.spread_of_individuals
         if not spread > 0:

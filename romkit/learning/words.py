@@ -36,17 +36,17 @@ def facts(learned: Judged) -> dict[str, str]:
     kind = law(learned)
     if learned.interpolated is not None:
         kind = f"{way_between(learned)}; of_law() has {kind}"
-    several = {"learned": kind, "error": error(learned)}
+    entries = {"learned": kind, "error": error(learned)}
     if len(learned.errors_of_variables) > 1 or _has_unit(learned):
-        several["of each"] = error_of_each(learned)
-    several |= {"runs": held_out(learned), "bars": bars(learned)}
+        entries["of each"] = error_of_each(learned)
+    entries |= {"runs": held_out(learned), "bars": bars(learned)}
     if _is_complete(learned) and equations(learned):
-        several["law"] = "\n".join(equations(learned))
-    several["choice"] = choice(learned)
-    same = repeats(learned)
-    if same:
-        several["repeats"] = same
-    return several | {"advice": learned.advice}
+        entries["law"] = "\n".join(equations(learned))
+    entries["choice"] = choice(learned)
+    note = repeats(learned)
+    if note:
+        entries["repeats"] = note
+    return entries | {"advice": learned.advice}
 
 
 def _has_unit(learned: Judged) -> bool:
@@ -118,12 +118,15 @@ def choice(learned: Judged) -> str:
     """Return number of candidates, with the next best one, as text."""
     rows = learned.law.report
     (taken,) = [row for row in rows if row["chosen"]]
-    others = [row for row in rows if not row["chosen"] and row["folds"] == taken["folds"]]
+    rivals = [row for row in rows if not row["chosen"] and row["folds"] == taken["folds"]]
     text = f"out of {len(rows)} candidates"
-    if not others:
+    if not rivals:
         return text
-    best = min(others, key=lambda row: row["error"])
-    return f"{text}; the next best one is {shortened(best['settings'])}"
+    best = min(rivals, key=lambda row: row["error"])
+    settings = shortened(best["settings"])
+    if settings == shortened(taken["settings"]):
+        settings = "the same one, with other settings"
+    return f"{text}; the next best one is {settings}"
 
 
 def error(learned: Judged) -> str:
@@ -134,12 +137,12 @@ def error(learned: Judged) -> str:
     shifted = "the nearest run, shifted in time"
     if is_not_shifted(learned):
         shifted = f"{shifted} (by none)"
-    several = {}
+    rows = {}
     if _is_expected(learned):
-        several["forecast"] = f"at {judges(learned)}, which leave gaps twice as wide"
+        rows["forecast"] = f"at {judges(learned)}, which leave gaps twice as wide"
     if learned.interpolated is not None:
-        several["law"] = "of these by the law, model.of_law()"
-    several |= {
+        rows["law"] = "of these by the law, model.of_law()"
+    rows |= {
         "nearest run": "without a model: the nearest run",
         "nearest run, shifted": shifted,
         AT_EQUAL_TIMES: AT_EQUAL_TIMES,
@@ -147,7 +150,7 @@ def error(learned: Judged) -> str:
         "projection": "the manifold alone, which is no forecast",
     }
     lines = [expected(learned)]
-    for name, meaning in several.items():
+    for name, meaning in rows.items():
         # a forecast that needs no model is to be worse than one by a model
         is_better = name in WITHOUT_A_MODEL and means[name] < means["forecast"]
         remark = " (LESS than the model)" if is_better else ""
@@ -200,12 +203,12 @@ def error_of_each(learned: Judged, *, most_variables: int = 6) -> str:
 
     `most_variables`: variables whose errors are printed; a report has those of all.
     """
-    several = []
+    entries = []
     for name, errors in learned.errors_of_variables.items():
-        several.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g} of its own)")
-    shown = f"at {judges(learned)}: {', '.join(several[:most_variables])}"
-    if len(several) > most_variables:
-        shown = f"{shown} and {len(several) - most_variables} more, in the report"
+        entries.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g} of its own)")
+    shown = f"at {judges(learned)}: {', '.join(entries[:most_variables])}"
+    if len(entries) > most_variables:
+        shown = f"{shown} and {len(entries) - most_variables} more, in the report"
     return shown
 
 
@@ -221,13 +224,13 @@ def bars(learned: Judged, *, few_runs: int = 4) -> str:
 
     `few_runs`: runs below which intervals that rest on them are called uncertain.
     """
-    now = learned.bars
-    if now is None:
+    intervals = learned.bars
+    if intervals is None:
         return without_bars(learned)
-    few = ": too few for a width to rely on" if now.runs < few_runs else ""
+    few = ": too few for a width to rely on" if intervals.runs < few_runs else ""
     return (
         f"of level {LEVEL:.0%}, {_width(learned)}; they rest on "
-        f"{now.runs} forecasts of runs that were left out{few}{_lost(now)}{_individuals(learned)}"
+        f"{intervals.runs} forecasts of runs that were left out{few}{_lost(intervals)}{_individuals(learned)}"
     )
 
 

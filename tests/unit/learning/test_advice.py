@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.learning.advice import NOISY, WITHOUT_A_MODEL, Evidence
+from romkit.learning.advice import WITHOUT_A_MODEL, Evidence
 from tests.unit.learning.test_individuals import people
 
 
@@ -84,15 +84,6 @@ def test_a_manifold_that_is_too_small_is_told_from_a_law_that_fails():
     assert "manifold of 2 latents" in small.sentence()
     assert "No law" not in small.sentence()
     assert "No law" in judged.sentence()
-
-
-@pytest.mark.parametrize(("noise", "said"), [(0.0, False), (0.02, False), (0.3, True)])
-def test_noise_is_named_where_the_data_have_some(noise, said):
-    t, c = np.linspace(0, 10, 101), np.linspace(1, 2, 9)
-    states = np.sin(c[:, None, None] * t[:, None] + np.arange(3))
-    states = states + noise * np.random.default_rng(0).normal(size=states.shape)
-    data = romkit.data.from_arrays(states, t, context={"c": c})
-    assert (evidence(data, 0.4, 0.9)._most_noise > 0.4 * NOISY) == said
 
 
 @pytest.mark.parametrize(
