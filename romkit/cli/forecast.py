@@ -70,8 +70,8 @@ def forecast(
     inputs.check_device(device)
     # before the data, which may be the training set of a system
     forecaster = forecaster_of(model, dynamics, level, device)
-    data = _with_first_state(start, forecaster.projection)
-    data = _in_units(data, forecaster.projection)
+    data = _describe_start(start, forecaster.projection)
+    data = _convert_units(data, forecaster.projection)
     if dt is None:
         runs = None if forecaster.learned is None else forecaster.learned.train
         dt = _interval(data, runs)
@@ -119,7 +119,7 @@ def _numbers(run: "xr.Dataset", *, printed: int = 100_000) -> dict[str, object]:
     return shown
 
 
-def _with_first_state(
+def _describe_start(
     sources: list[str], projection: "romkit.projections.Projection"
 ) -> "xr.Dataset":
     """Return data in romkit's schema; those in the form of the runs are described by the names of
@@ -131,16 +131,16 @@ def _with_first_state(
 
     from romkit.readers import first_states
 
-    first = sources[0]
-    is_file = any((inputs.is_path(first), is_pattern(first), first == inputs.STDIN))
+    source = sources[0]
+    is_file = any((inputs.is_path(source), is_pattern(source), source == inputs.STDIN))
     if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
     data, parameters = inputs.read_with_parameters(sources)
     if isinstance(data, xr.Dataset) and "component" in data.dims:
         return romkit.data.check_states(data)
     frame = projection.frame
-    known = {*data, *getattr(data, "coords", ()), *data.attrs, *(parameters or ())}
-    context = [name for name in frame.context_names if name in known]
+    names = {*data, *getattr(data, "coords", ()), *data.attrs, *(parameters or ())}
+    context = [name for name in frame.context_names if name in names]
     states = [variable.name for variable in frame.fields.variables]
     if not isinstance(data, xr.Dataset):
         data = first_states.with_time(first_states.with_places(data, frame.fields))
@@ -155,8 +155,8 @@ def _time_since(runs: "xr.DataArray", times: "xr.DataArray", at: int) -> float:
     dates = [clock.attrs.get("since") for clock in (times, runs)]
     if not all(dates):
         return since
-    start, first = np.array(dates, dtype="datetime64[ns]")
-    return since + float((start - first) / np.timedelta64(1, "s"))
+    start, origin = np.array(dates, dtype="datetime64[ns]")
+    return since + float((start - origin) / np.timedelta64(1, "s"))
 
 
 def _first_state(
@@ -170,7 +170,7 @@ def _first_state(
     return state
 
 
-def _in_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
+def _convert_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
     """Return data in the units of a model, which may lack parameters of it."""
     from romkit.data.conversions import in_units_of
 
@@ -315,9 +315,9 @@ def _read_inputs(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
     from romkit.data.spelling import full_name
 
     source = romkit.data.open_dataset(file) if file.endswith(".nc") else romkit.open(file)
-    known = [str(name) for name in source.data_vars]
-    columns = [full_name(name, known) for name in names]
-    if "control" not in known and names and set(columns) <= set(known):
+    variables = [str(name) for name in source.data_vars]
+    columns = [full_name(name, variables) for name in names]
+    if "control" not in variables and names and set(columns) <= set(variables):
         source = _joined(source[columns], names)
     return times_in_unit("--control", source, unit)
 

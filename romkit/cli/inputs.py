@@ -34,7 +34,7 @@ def is_path(text: str) -> bool:
 
 
 def is_in_file(name: str) -> bool:
-    """Tell whether the name of a system is `file.py:Name`."""
+    """Tell whether a system is given as `file.py:Name`."""
     return ".py:" in name
 
 

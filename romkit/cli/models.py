@@ -176,7 +176,7 @@ def _refuse_beside_auto(choices: dict[str, object]) -> None:
                 option,
                 expected="nothing beside auto",
                 got="a value",
-                fix="name a law, sindy say, or leave it out",
+                fix="name a law in place of auto, sindy for instance, or leave the option out",
             )
 
 
@@ -257,7 +257,7 @@ def learn(
     output.add(
         error=learned.error,
         errors=learned.mean_errors,
-        errors_of_variables=_of_variables(learned),
+        errors_of_variables=_variable_errors(learned),
         advice=learned.advice,
         latent_dim=learned.projection.latent_dim,
         candidates=learned.law.report,
@@ -266,7 +266,7 @@ def learn(
     output.wrote(report)
 
 
-def _of_variables(learned: "romkit.Learned") -> dict[str, dict[str, object]]:
+def _variable_errors(learned: "romkit.Learned") -> dict[str, dict[str, object]]:
     """Return error of each variable at contexts that were not seen, in its unit and in its
     deviation.
     """

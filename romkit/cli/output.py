@@ -115,7 +115,7 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
         output = Output()
         token = _current.set(output)
         try:
-            with _silent(quiet), _without_text(quiet or as_json):
+            with _silent(quiet), _silence(quiet or as_json):
                 command(**arguments)
         except InputError as error:
             error.args = (in_words_of_the_command(str(error), typed_names(command)),)
@@ -198,8 +198,8 @@ def _typed(name: str, declared: ParameterInfo) -> str:
 
 def in_words_of_the_command(text: str, names: Mapping[str, str]) -> str:
     """Return a refusal with options in place of arguments of Python: `--dt 0.1` for dt=0.1."""
-    argument, colon, rest = text.partition(":")
-    text = f"{names.get(argument, argument)}{colon}{rest}"
+    argument, colon, message = text.partition(":")
+    text = f"{names.get(argument, argument)}{colon}{message}"
     for name, typed in names.items():
         if typed.startswith("--"):
             text = re.sub(rf"(?<![-\w.]){name}(=(?=\S)|(?= [<>]))", f"{typed} ", text)
@@ -216,7 +216,7 @@ def _silent(quiet: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def _without_text(silent: bool) -> Iterator[None]:
+def _silence(silent: bool) -> Iterator[None]:
     if not silent:
         yield
         return

@@ -25,8 +25,8 @@ def with_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset
     on runs have times of their own.
     """
     times = data["time"].values.astype(float)
-    known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
-    intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
+    is_sampled = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
+    intervals = [np.diff(times[row]) for row in is_sampled if row.sum() > 1]
     if not intervals:
         return data
     usual = np.median([np.median(steps) for steps in intervals])
@@ -35,8 +35,8 @@ def with_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset
     common = resampled(data)
     # behind a gap that stays missing a run may have a single sample, at no common time
     is_known = np.isfinite(common["state"].values).any((0, 2))  # (T,)
-    last = int(np.flatnonzero(is_known)[-1])
-    return common.isel(time=slice(0, last + 1))
+    end = int(np.flatnonzero(is_known)[-1])
+    return common.isel(time=slice(0, end + 1))
 
 
 def with_single_cells_filled(data: xr.Dataset, *, filled: int = 2000) -> xr.Dataset:
@@ -84,9 +84,9 @@ def _first_states(values: Array, *, extrapolated: float = 0.02) -> Array:
     `extrapolated`: largest error of such a value, in deviations of its component, in runs whose
     first sample is there.
     """
-    first = np.ma.masked_invalid(values[:, 0])  # (C, n)
-    number = (~np.ma.getmaskarray(first)).sum(0) - ~np.ma.getmaskarray(first)
-    of_others = np.ma.masked_where(number < 1, first.sum(0) - first.filled(0.0))
+    starts = np.ma.masked_invalid(values[:, 0])  # (C, n)
+    number = (~np.ma.getmaskarray(starts)).sum(0) - ~np.ma.getmaskarray(starts)
+    of_others = np.ma.masked_where(number < 1, starts.sum(0) - starts.filled(0.0))
     candidates = [(of_others / np.maximum(number, 1)).filled(np.nan)]
     for weights in EXTRAPOLATION:
         behind = values[:, 1 : len(weights) + 1]
@@ -96,7 +96,7 @@ def _first_states(values: Array, *, extrapolated: float = 0.02) -> Array:
     best = np.full_like(values[:, 0], np.nan)
     smallest = extrapolated * deviation
     for candidate in candidates:
-        error = np.ma.abs(np.ma.masked_invalid(candidate) - first)
+        error = np.ma.abs(np.ma.masked_invalid(candidate) - starts)
         largest = error.max(0).filled(np.inf)
         is_better = largest <= smallest
         best = np.where(is_better, candidate, best)
@@ -110,8 +110,8 @@ def from_complete_start(data: xr.Dataset) -> xr.Dataset:
     Forecasts begin there, and need it whole.
     """
     is_complete = complete(data, ["state"])  # (C, T)
-    first = int(is_complete.all(0).argmax())
-    if first == 0:
+    begin = int(is_complete.all(0).argmax())
+    if begin == 0:
         return data
     time = data["time"].values
     run = int(np.flatnonzero(~is_complete[:, 0])[0])
@@ -121,8 +121,8 @@ def from_complete_start(data: xr.Dataset) -> xr.Dataset:
     context = context_names(data)
     about = ", ".join(f"{name} = {data[name].values.flat[run]:g}" for name in context[:1])
     warn(
-        f"begins at time {time[first]:.4g}: a run lacks a part of its state before it, {component} "
+        f"begins at time {time[begin]:.4g}: a run lacks a part of its state before it, {component} "
         f"of run {run} ({about}) say; a number there, or a column less, keeps the start",
         DataWarning,
     )
-    return data.isel(time=slice(first, None))
+    return data.isel(time=slice(begin, None))

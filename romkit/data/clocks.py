@@ -98,11 +98,11 @@ def single_precision(times: Array) -> float:
     Args:
         times: (T,) in float64, in any order.
     """
-    known = times[np.isfinite(times)]
-    if not known.size or not np.array_equal(known.astype(np.float32), known):
+    finite = times[np.isfinite(times)]
+    if not finite.size or not np.array_equal(finite.astype(np.float32), finite):
         return 0.0
-    spacing = float(np.spacing(np.float32(np.abs(known).max())))
-    unique = np.unique(known)
+    spacing = float(np.spacing(np.float32(np.abs(finite).max())))
+    unique = np.unique(finite)
     # of whole numbers that are small nothing is lost
     if len(unique) < 2 or spacing < LOST * float(np.median(np.diff(unique))):
         return 0.0

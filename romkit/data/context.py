@@ -46,16 +46,16 @@ def without_rounding(values: Array) -> Array:
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order].astype(np.float64)
-    known = ordered[np.isfinite(ordered)]
-    if len(known) < 2:
+    finite = ordered[np.isfinite(ordered)]
+    if len(finite) < 2:
         return values
-    size = np.minimum(np.abs(ordered[1:]), np.ptp(known))
+    size = np.minimum(np.abs(ordered[1:]), np.ptp(finite))
     # a value belongs to the one before it, and that to the first of its group
     begins = np.concatenate([[True], ~(np.diff(ordered) <= SAME * size)])
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(values)), 0))
-    same = np.empty_like(values)
-    same[order] = values[order][first]
-    return same
+    origin = np.maximum.accumulate(np.where(begins, np.arange(len(values)), 0))
+    rounded = np.empty_like(values)
+    rounded[order] = values[order][origin]
+    return rounded
 
 
 ROLE = "role"

@@ -364,7 +364,7 @@ def given_control(
         return _function(control, times, number, names)
     declared = None
     if isinstance(control, pd.DataFrame):
-        control = _of_table(control)
+        control = _table_inputs(control)
     # only labelled inputs can be put into the order of the law
     if isinstance(control, xr.DataArray):
         _check_times(control, times)
@@ -379,7 +379,7 @@ def given_control(
     return course(times, of_all.movedim(1, 0), columns)
 
 
-def _of_table(table: pd.DataFrame) -> xr.DataArray:
+def _table_inputs(table: pd.DataFrame) -> xr.DataArray:
     """Return inputs (time, input) of a table with a column for each, whose index may be the time."""
     coords = {}
     # rows and columns that are numbered have no labels

@@ -32,13 +32,13 @@ def _states_in_units(
         return data
     labels = data["component"].values  # numbers where they have no names
     lines = np.array([(1.0, 0.0)] * len(pairs))  # (n, 2) factor and offset of each component
-    known: dict[tuple[str, str], tuple[float, float]] = {}
+    conversions: dict[tuple[str, str], tuple[float, float]] = {}
     for k in differing:
         pair = pairs[k]
         # asked once for each pair: a field has thousands of components of one unit
-        if pair not in known:
-            known[pair] = conversion(argument, f"the state {labels[k]}", *pair)
-        lines[k] = known[pair]
+        if pair not in conversions:
+            conversions[pair] = conversion(argument, f"the state {labels[k]}", *pair)
+        lines[k] = conversions[pair]
     factor, offset = (xr.DataArray(column, dims="component") for column in lines.T)
     about = {"units": targets[0]} if len(set(targets)) == 1 else {}
     # an offset, as of temperatures, has no rate

@@ -58,8 +58,8 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
         layout = parsed(data.attrs["layout"])
     if layout is None:
         return data
-    data = _in_leading_dims(data, layout)
-    data = _with_numbers_as_times(data)
+    data = _restack_runs(data, layout)
+    data = _count_seconds(data)
     lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
     space = set(data.dims) - set(lead)
     variables = {}
@@ -67,14 +67,14 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
         gathered = _gathered(data, layout, prefix, lead)
         if gathered is not None:
             variables[kind] = gathered
-    for name, values in _without(space, data.data_vars).items():
+    for name, values in _drop_dims(space, data.data_vars).items():
         variables.setdefault(str(name), values)
-    coords = _without(space, data.coords) | {AXIS: list(layout.names)}
+    coords = _drop_dims(space, data.coords) | {AXIS: list(layout.names)}
     attrs = data.attrs | {"layout": layout.to_json()}
     return xr.Dataset(variables, coords, attrs)
 
 
-def _without(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Hashable, Any]:
+def _drop_dims(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Hashable, Any]:
     """Return the variables that have none of these dimensions."""
     variables: dict[Hashable, Any] = {}
     for name, values in arrays.items():
@@ -83,7 +83,7 @@ def _without(dims: set[Any], arrays: Mapping[Hashable, xr.DataArray]) -> dict[Ha
     return variables
 
 
-def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
+def _restack_runs(data: xr.Dataset, layout: Layout) -> xr.Dataset:
     """Return data in the dimensions that they came in, but for `trajectory` and `time`."""
     runs = [name for name in layout.runs if name in data.dims]
     if runs and "trajectory" not in data.dims:
@@ -109,7 +109,7 @@ def _gathered(
     return (*lead, AXIS), array, attrs
 
 
-def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
+def _count_seconds(data: xr.Dataset) -> xr.Dataset:
     """Return data whose dates are seconds since the first one."""
     if "time" not in data.coords or data["time"].dtype.kind != "M":
         return data
@@ -124,11 +124,11 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     """
     if AXIS not in data.dims and "layout" in data.attrs:
         # in the dimensions that they came in, with `trajectory` and `time` by these names
-        return _in_leading_dims(data, parsed(data.attrs["layout"]))
+        return _restack_runs(data, parsed(data.attrs["layout"]))
     layout = layout_of(data)
     if layout.is_plain:
         return data
-    coords = _without({AXIS}, data.coords)
+    coords = _drop_dims({AXIS}, data.coords)
     variables: dict[Hashable, xr.Variable] = {}
     for name, values in data.data_vars.items():
         if values.dims[-1:] == (AXIS,):

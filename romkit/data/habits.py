@@ -132,8 +132,8 @@ def _parameters(data: xr.Dataset) -> list[str]:
 def _digest(run: xr.Dataset, number: int) -> bytes:
     """Digest of the states and inputs of a run; its number where it does not move."""
     states = run["state"].transpose(*DIMS[1:]).values
-    known = states[~np.isnan(states).all(-1)]
-    if len(known) < 2 or (known == known[0]).all():
+    snapshots = states[~np.isnan(states).all(-1)]
+    if len(snapshots) < 2 or (snapshots == snapshots[0]).all():
         return str(number).encode()
     # one bit pattern for each of the zeros, and for all that is missing
     content = np.where(np.isnan(states), np.nan, states + 0.0).tobytes()
@@ -195,8 +195,8 @@ def _extremes(data: xr.Dataset, *, fewest: int = 3) -> Iterator[str]:
 
 def _warning(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
     """Return a warning of the most extreme run, which names the others."""
-    _, run, first, goes_on, distance, usual, variable = max(extremes, key=lambda each: each.ratio)
-    clock = f"{data['time'].values[first]:.4g}"
+    _, run, sample, goes_on, distance, usual, variable = max(extremes, key=lambda each: each.ratio)
+    clock = f"{data['time'].values[sample]:.4g}"
     times = f"from time {clock} on" if goes_on else f"at time {clock}"
     unit = with_unit(variable.units or common_unit(data["state"]))
     further = sorted({extreme.run for extreme in extremes} - {run})
@@ -208,7 +208,7 @@ def _warning(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
         f"{variable.name} {times}, and other runs {usual:.3g}{besides if further else ''}; errors "
         "relative to the deviation of the data would tell nothing: leave the run out, or make these "
         "values NaN, after romkit.data.describe by "
-        f"data.state[{run}, {first}{':' * goes_on}] = numpy.nan"
+        f"data.state[{run}, {sample}{':' * goes_on}] = numpy.nan"
     )
 
 
@@ -222,8 +222,8 @@ def _distances(
     runs, times, _ = state.shape
     rows = np.linspace(0, runs * times - 1, min(for_median, runs * times)).astype(int)
     run, time = (xr.DataArray(numbers, dims="row") for numbers in divmod(rows, times))
-    some = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
-    median = np.ma.median(some, axis=0).filled(0.0)  # (n,)
+    subset = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
+    median = np.ma.median(subset, axis=0).filled(0.0)  # (n,)
     begins = np.cumsum([0, *(variable.size for variable in variables)])[:-1]
     distances = np.empty((runs, times, len(variables)))
     for k in range(runs):
@@ -259,10 +259,10 @@ def _far(
         return
     begin = half + int(steps.argmax())
     usual, runs = float(largest[order[begin]]), order[begin + 1 :].tolist()
-    others = np.delete(distances, runs, axis=0)
+    usual_runs = np.delete(distances, runs, axis=0)
     for run in runs:
-        known = np.flatnonzero(np.isfinite(distances[run]))
-        course = distances[run, known]  # (K,)
+        sampled = np.flatnonzero(np.isfinite(distances[run]))
+        course = distances[run, sampled]  # (K,)
         is_usual = np.pad(course <= usual, 1, constant_values=(True, False))
         is_far = course > FAR * usual
         # both beside a spike are usual; the last sample may be the first of more
@@ -271,18 +271,21 @@ def _far(
         is_far &= is_spike == spikes
         if not is_far.any():
             continue
-        peak, first = int(course.argmax()), int(course.argmax())
+        peak, onset = int(course.argmax()), int(course.argmax())
         if not spikes:
             far = int(is_far.argmax())
-            last = far + 3 * (len(course) - far) // 4
-            growth = _growth(course[None], last)
+            quarter = far + 3 * (len(course) - far) // 4
+            growth = _growth(course[None], quarter)
             # others that grow at the same times are on the way to where the run is
-            if growth <= growth_at_end or _growth(others, known[last]) >= growth**as_others:
+            if (
+                growth <= growth_at_end
+                or _growth(usual_runs, sampled[quarter]) >= growth**as_others
+            ):
                 continue
-            first = int(np.flatnonzero([True, *(course[:far] <= usual)])[-1])
-        variable = variables[int(np.nanargmax(of_each[run, known[peak]]))]
+            onset = int(np.flatnonzero([True, *(course[:far] <= usual)])[-1])
+        variable = variables[int(np.nanargmax(of_each[run, sampled[peak]]))]
         ratio = course[peak] / usual
-        yield Extreme(ratio, run, int(known[first]), not spikes, course[peak], usual, variable)
+        yield Extreme(ratio, run, int(sampled[onset]), not spikes, course[peak], usual, variable)
 
 
 def _growth(distances: Array, last: int) -> float:

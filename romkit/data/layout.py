@@ -230,11 +230,11 @@ class Layout:
             )
         variables = {}
         for variable, components in zip(self.variables, self.slices, strict=True):
-            array = _in_cells(values[..., components], variable)
+            array = _unmask(values[..., components], variable)
             dims = (*lead, *variable.dims)
             about = {"units": variable.units, "long_name": variable.long_name}
-            known = {key: text for key, text in about.items() if text}
-            variables[variable.name] = (dims, array, known)
+            attributes = {key: text for key, text in about.items() if text}
+            variables[variable.name] = (dims, array, attributes)
         labels: dict[str, Any] = {}
         for name, coord in self.coords.items():
             labels[name] = (coord.get("dims", [name]), np.asarray(coord["values"]), coord["attrs"])
@@ -252,10 +252,10 @@ class Layout:
             dates = np.datetime64(data["time"].attrs["since"]) + nanoseconds
             data = data.assign_coords(time=(data["time"].dims, dates))
         if "trajectory" in data.dims:
-            data = self._with_runs(data)
+            data = self._unstack_runs(data)
         return renamed(data, "time", self.time)
 
-    def _with_runs(self, data: xr.Dataset) -> xr.Dataset:
+    def _unstack_runs(self, data: xr.Dataset) -> xr.Dataset:
         """Return dimension of trajectories by its own name, or as the grid of several that it was."""
         number = data.sizes["trajectory"]
         if not self.runs and number == 1:
@@ -358,7 +358,7 @@ def _stored_layout(data: xr.Dataset) -> Layout | None:
 
 @functools.lru_cache(maxsize=4)
 def parsed(text: str) -> Layout:
-    """Return the layout, whose names need not be made anew for large states."""
+    """Parse a layout, cached since the names of large states are slow to build."""
     return Layout.from_json(text)
 
 
@@ -410,7 +410,7 @@ def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     return data.swap_dims({before: after})
 
 
-def _in_cells(values: Array | Chunked, variable: Variable) -> Array | Chunked:
+def _unmask(values: Array | Chunked, variable: Variable) -> Array | Chunked:
     """Return the components (..., k) of a variable as an array of its shape, NaN on masked cells."""
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:

@@ -117,13 +117,13 @@ def _rounding_of(run: Array) -> float:
     return ROUNDING * max(abs(run[-1]), _usual_interval(run))
 
 
-def _beside(run: Array, grid: Array) -> Array:
+def _is_outside(run: Array, grid: Array) -> Array:
     """Tell whether times (K,) are before the first or behind the last of a run."""
     tolerance = _rounding_of(run)
     return (grid < run[0] - tolerance) | (grid > run[-1] + tolerance)
 
 
-def _within(run: Array, grid: Array, is_gap: Array) -> Array:
+def _is_inside_gap(run: Array, grid: Array, is_gap: Array) -> Array:
     """Tell whether times (K,) lie between two samples of a run (N,), in an interval that is a gap."""
     tolerance = _rounding_of(run)
     # interval of the run around each time
@@ -132,7 +132,7 @@ def _within(run: Array, grid: Array, is_gap: Array) -> Array:
     from_before = np.abs(grid - run[right - 1])
     from_after = np.abs(grid - run[right])
     is_sample = np.minimum(from_before, from_after) <= tolerance
-    return is_gap[right - 1] & ~is_sample & ~_beside(run, grid)
+    return is_gap[right - 1] & ~is_sample & ~_is_outside(run, grid)
 
 
 class Courses(NamedTuple):
@@ -208,8 +208,8 @@ def resampled(
     times = data["time"].values.astype(np.float64)
     # a sample of a run has a number in any of its components: the others have gaps there
     states = data["state"].transpose(*DIMS).values
-    known = np.isfinite(states).any(-1)  # (C, T)
-    clocks = [times[row] for row in known]
+    is_sampled = np.isfinite(states).any(-1)  # (C, T)
+    clocks = [times[row] for row in is_sampled]
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
         raise InputError(
@@ -245,7 +245,7 @@ def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[Hashable, Any]:
         if "time" not in coord.dims:
             coords[name] = coord
         elif name in context:
-            coords[name] = _at_times(coord, DIMS[:2], times, grid, np.interp)
+            coords[name] = _sample_curves(coord, DIMS[:2], times, grid, np.interp)
     return coords
 
 
@@ -319,7 +319,7 @@ def _meets_samples(data: xr.Dataset, step: float, longest: float | None) -> bool
             if len(rows) < FEWEST:
                 return False
             curve = _curve(grid[rows], course[np.ix_(rows, components)])
-            is_between = _between_neighbours(grid[rows], times, step)
+            is_between = _is_interior(grid[rows], times, step)
             error = np.abs(curve(times[is_between]) - run[is_between][:, components])
             # samples that are missing have no error
             if (error > tolerance[components]).any():
@@ -331,13 +331,13 @@ def _scales(values: Array) -> tuple[Array, Array]:
     """Return deviation and largest magnitude (n,) of what is known of (C, T, n); zero where nothing
     is.
     """
-    known = np.ma.masked_invalid(values)
-    deviation = np.ma.filled(known.std((0, 1)), 0.0)
-    largest = np.ma.filled(np.abs(known).max((0, 1)), 0.0)
+    masked = np.ma.masked_invalid(values)
+    deviation = np.ma.filled(masked.std((0, 1)), 0.0)
+    largest = np.ma.filled(np.abs(masked).max((0, 1)), 0.0)
     return deviation, largest
 
 
-def _between_neighbours(grid: Array, times: Array, step: float) -> Array:
+def _is_interior(grid: Array, times: Array, step: float) -> Array:
     """Tell whether times lie between two of the grid (K,) that are one step apart."""
     interval = np.diff(grid, prepend=-np.inf, append=np.inf)[np.searchsorted(grid, times)]
     return (interval < 1.5 * step) | (times == grid[0])
@@ -349,8 +349,8 @@ def _warn_of_gaps(courses: Courses, grid: Array) -> None:
     if not in_gap.any():
         return
     share = in_gap.sum() / (in_gap | np.isfinite(courses.values)).sum()
-    first, last = grid[np.flatnonzero(in_gap.any((0, 2)))[[0, -1]]]
-    missing = f"{share:.1%} of the numbers within runs, between time {first:.4g} and {last:.4g}"
+    begin, end = grid[np.flatnonzero(in_gap.any((0, 2)))[[0, -1]]]
+    missing = f"{share:.1%} of the numbers within runs, between time {begin:.4g} and {end:.4g}"
     longest = 1.01 * courses.longest_gap  # three digits are less than the number, perhaps
     fix = f"romkit.data.resampled(..., longest={longest:.3g}) fills them"
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
@@ -379,14 +379,14 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
         names.append("velocity")
     # values, and slopes where they are known
     curves = [data[name].transpose(*DIMS).values.astype(np.float64) for name in names]  # (C, T, n)
-    known = np.logical_and.reduce([np.isfinite(curve) for curve in curves])  # (C, T, n)
+    is_known = np.logical_and.reduce([np.isfinite(curve) for curve in curves])  # (C, T, n)
     deviation, _ = _scales(curves[0])
-    runs, _, n = known.shape
+    runs, _, n = is_known.shape
     values = np.full((runs, len(grid), n), np.nan)
     in_gap = np.full(values.shape, False)
     longest_gap = 0.0
     for k in range(runs):
-        for rows, components in _alike(known[k]):
+        for rows, components in _alike(is_known[k]):
             if len(rows) < FEWEST:
                 continue
             run = times[rows]
@@ -394,8 +394,8 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
             curve = _curve(run, *(numbers[k][samples] for numbers in curves))
             course = curve(grid)
             is_gap = _gaps_of(run, curve, deviation[components], longest)
-            is_missing = _within(run, grid, is_gap)
-            course[is_missing | _beside(run, grid)] = np.nan
+            is_missing = _is_inside_gap(run, grid, is_gap)
+            course[is_missing | _is_outside(run, grid)] = np.nan
             values[k][:, components] = course
             in_gap[k][:, components] = is_missing[:, None]
             longest_gap = max(longest_gap, np.diff(run)[is_gap].max(initial=0.0))
@@ -432,7 +432,7 @@ def _inputs(data: xr.Dataset, times: Array, grid: Array) -> xr.DataArray:
     if inputs_held(data):
         rule, between = _steps, HELD
     dims = (*DIMS[:2], "input")
-    inputs = _at_times(data["control"], dims, times, grid, rule)
+    inputs = _sample_curves(data["control"], dims, times, grid, rule)
     # a finer grid would show a staircase where there are lines
     return inputs.assign_attrs(between=between)
 
@@ -445,7 +445,7 @@ def _steps(grid: Array, times: Array, values: Array) -> Array:
     return values[(later - 1).clip(0)]
 
 
-def _at_times(
+def _sample_curves(
     values: xr.DataArray,
     dims: Names,
     times: Array,

@@ -291,11 +291,11 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
         check_finite("data", name, infinite)
         is_complete.append(has_all)
         if name == "state":
-            known = has_all if whole else has_some
-            check_known("data", known, whole)
-    _check_context(data, known)
+            is_known = has_all if whole else has_some
+            check_known("data", is_known, whole)
+    _check_context(data, is_known)
     if "control" in data:
-        _check_control(data, known)
+        _check_control(data, is_known)
     return is_complete
 
 

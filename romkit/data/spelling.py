@@ -25,11 +25,11 @@ def full_name(name: str, names: Iterable[str]) -> str:
     """Return the one of `names` that is called so, either of them perhaps with a unit behind it;
     `name` as it came where there is none, or several.
     """
-    known = list(names)
-    if name in known:
+    spellings = list(names)
+    if name in spellings:
         return name
     bare = without_unit(name)
-    candidates = [full for full in known if without_unit(full) == bare]
+    candidates = [full for full in spellings if without_unit(full) == bare]
     if len(candidates) == 1:
         return candidates[0]
     return name
@@ -50,7 +50,7 @@ def by_full_names(values: Mapping[str, object], names: Collection[str]) -> dict[
     """
     full = {}
     for name, value in values.items():
-        known = full_name(name, names)
-        is_taken = known in values or known in full
-        full[name if is_taken else known] = value
+        spelling = full_name(name, names)
+        is_taken = spelling in values or spelling in full
+        full[name if is_taken else spelling] = value
     return full

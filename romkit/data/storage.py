@@ -101,7 +101,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             fix="let it end in .nc; tables are written by pandas, romkit.data.fields(data).to_dataframe()",
         )
     storable = _storable(data.compute())
-    with _without_cluster(), atomic(path) as temporary:
+    with _lock_locally(), atomic(path) as temporary:
         try:
             # in memory first: HDF5 leaves a file that it can neither write nor close when the disk
             # is full
@@ -117,7 +117,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     return expanded(path)
 
 
-def _without_cluster() -> AbstractContextManager[object]:
+def _lock_locally() -> AbstractContextManager[object]:
     """Keep xarray from a lock of a dask cluster, which has none for a file in memory."""
     if "dask" not in sys.modules:
         return nullcontext()
@@ -180,7 +180,7 @@ def _loaded(
             groups = checked_groups(name, source)
             settings = {"group": group_of(name, groups, group)} | WITHOUT_NAMES
         if SEAL in content and engine == "h5netcdf":
-            data = _of_sealed(name, source, len(content))
+            data = _sealed_dataset(name, source, len(content))
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
                 check_declared(name, data.nbytes, len(content))
@@ -197,7 +197,7 @@ def _loaded(
     return with_plain_attributes(_numpy_text(data))
 
 
-def _of_sealed(name: object, source: Path | io.BytesIO, size: int) -> xr.Dataset:
+def _sealed_dataset(name: object, source: Path | io.BytesIO, size: int) -> xr.Dataset:
     """Return the dataset of a file by `save_dataset`, in half the time that xarray takes alone."""
     import h5netcdf
 
@@ -251,13 +251,13 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
     names = json.loads(data.attrs.pop(OWN_NAMES))
     # other programs may have dropped some
     present = {*data.variables, *data.dims}
-    return data.rename({name: own for name, own in names.items() if name in present})
+    return data.rename({name: original for name, original in names.items() if name in present})
 
 
 def _storable(data: xr.Dataset) -> xr.Dataset:
     """Return a shallow copy of `data` that netCDF can hold without changing a value."""
     # a packing left over from another file would round the values
-    storable = _with_storable_names(_numpy_text(data).drop_encoding())
+    storable = _rename_unstorable(_numpy_text(data).drop_encoding())
     storable.attrs = _plain_attributes("data", storable.attrs)
     for name, variable in storable.variables.items():
         variable.attrs = _plain_attributes(f"data[{name!r}]", variable.attrs)
@@ -265,7 +265,7 @@ def _storable(data: xr.Dataset) -> xr.Dataset:
     return storable
 
 
-def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
+def _rename_unstorable(data: xr.Dataset) -> xr.Dataset:
     """Return data whose names netCDF takes, with their own ones in an attribute."""
     names = {str(name): name for name in (*data.variables, *data.dims)}
     stored: dict[Hashable, str] = {}
@@ -278,8 +278,8 @@ def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
         stored[name] = changed
     if not stored:
         return data
-    own = {changed: name for name, changed in stored.items()}
-    return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(own)})
+    originals = {changed: name for name, changed in stored.items()}
+    return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(originals)})
 
 
 def _check_storable(argument: str, variable: xr.Variable) -> None:

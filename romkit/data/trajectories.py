@@ -175,8 +175,8 @@ def _groups(data: xr.Dataset) -> Array:
     c = c.reshape(len(c), -1)  # (C, p) or (C, T p)
     if not c.shape[1]:
         return np.arange(len(c))
-    same = np.stack([without_rounding(column) for column in c.T], axis=-1)
-    _, groups = np.unique(same, axis=0, return_inverse=True)
+    columns = np.stack([without_rounding(column) for column in c.T], axis=-1)
+    _, groups = np.unique(columns, axis=0, return_inverse=True)
     return groups.ravel()
 
 

@@ -158,18 +158,18 @@ def _line(source: str, target: str) -> tuple[float, float] | None:
         return None
     try:
         # units of temperature have an offset; all others map zero to zero
-        zero, one = (float(_registry().Quantity(x, before).m_as(after)) for x in (0.0, 1.0))
+        zero, unit = (float(_registry().Quantity(x, before).m_as(after)) for x in (0.0, 1.0))
     except Exception:  # of other dimensions, or on another scale, as decibels
         return None
-    return one - zero, zero
+    return unit - zero, zero
 
 
 def check_units(argument: str, data: xr.Dataset, other: xr.Dataset, context: Sequence[str]) -> None:
     """Raise InputError where two datasets have states, contexts or times of other units."""
-    own = Units.of(data, context)
+    units = Units.of(data, context)
     wanted = Units.of(other, context)
     fix = "convert one of them, units included"
-    check_same(argument, own, wanted, components="the state", context=context, fix=fix)
+    check_same(argument, units, wanted, components="the state", context=context, fix=fix)
 
 
 def check_same(

@@ -123,8 +123,7 @@ def differentiated(
 
 @validated
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
-    """Return `data` as it is where it has velocities; else with estimated ones, and a warning that
-    says so.
+    """Add estimated velocities to data without any, with a warning.
 
     Example:
         >>> import warnings
@@ -164,7 +163,7 @@ def _differentiator(
     longest = max(piece.stop - piece.start for _, piece in stretches(is_complete))
     if method == "gradient" or not is_even or longest < WINDOWS[0]:
         return _central_differences, "gradient (central differences)", 2
-    best = unchecked(smoothest)(_in_common_scale(x, layout), torch.from_numpy(is_complete))
+    best = unchecked(smoothest)(_scale_variables(x, layout), torch.from_numpy(is_complete))
     rule = cast("Differentiate", best)  # a named tuple that can be called
     return rule, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
@@ -173,7 +172,7 @@ def _central_differences(x: Array, t: Array) -> Array:
     return np.gradient(x, t, axis=0, edge_order=1)
 
 
-def _in_common_scale(x: Array, layout: Layout) -> Array:
+def _scale_variables(x: Array, layout: Layout) -> Array:
     """Return some components of x (C, T, n), in root mean squares of their variable.
 
     Without, the variable with the largest numbers would choose the window for all.

@@ -45,14 +45,14 @@ def described(
     a time at two times.
     """
     names = [context] if isinstance(context, str) else context
-    given = source
+    runs = source
     if not isinstance(source, xr.Dataset | pd.DataFrame):
         files = [source] if isinstance(source, str | os.PathLike) else source
-        given, parameters = read_runs([Path(str(name)) for name in files])
+        runs, parameters = read_runs([Path(str(name)) for name in files])
         names = names if names is not None else parameters or None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = _in_schema(given, names, time)
+        data = _describe(runs, names, time)
     common = with_common_times(data)
     for warning in caught:
         # it asks for what has been done
@@ -71,19 +71,19 @@ def described(
     return from_complete_start(with_single_cells_filled(common))
 
 
-def _in_schema(
+def _describe(
     data: xr.Dataset | pd.DataFrame, names: Sequence[str] | None, time: str | None
 ) -> xr.Dataset:
     """Return tables and datasets in romkit's schema, on the times that they have."""
     if isinstance(data, pd.DataFrame):
         data = with_units_apart(data)
         names = names and [full_name(name, map(str, data.columns)) for name in names]
-    fields = None if time else _without_time(data, names or ())
-    known = data if fields is None else fields
-    if isinstance(known, xr.Dataset) and "state" in known and "component" in known.dims:
+    fields = None if time else _static_fields(data, names or ())
+    runs = data if fields is None else fields
+    if isinstance(runs, xr.Dataset) and "state" in runs and "component" in runs.dims:
         # `describe` warns of those in other data
-        warn_of_habits(known, "extremes", "equal runs")
-        return known.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+        warn_of_habits(runs, "extremes", "equal runs")
+        return runs.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     if fields is None:
         return datasets.describe(data, context=names, time=time)
     with contextlib.redirect_stdout(io.StringIO()):  # it would tell of the two times
@@ -96,7 +96,7 @@ def _is_of_own_times(message: Warning | str) -> bool:
     return isinstance(message, DataWarning) and beginning in str(message)
 
 
-def _without_time(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
+def _static_fields(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
     """Return fields that have no time, at two times, also rows of a table that are the same at all
     times of a run; None for others.
     """
@@ -129,8 +129,8 @@ def _one_for_each_run(rows: pd.DataFrame, names: Sequence[str]) -> xr.Dataset | 
 def _facts(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> dict[str, Fact]:
     """Return what tells of the variables, columns and dimensions that may be the time."""
     if isinstance(data, pd.DataFrame):
-        others = data.dtypes.drop([name for name in names if name in data])
-        return {str(name): Fact(dtype.kind == "M", {}) for name, dtype in others.items()}
+        dtypes = data.dtypes.drop([name for name in names if name in data])
+        return {str(name): Fact(dtype.kind == "M", {}) for name, dtype in dtypes.items()}
     facts = {}
     for name, values in data.variables.items():
         if values.ndim in (1, 2):

@@ -163,7 +163,7 @@ class SteadyModel:
 
     def __repr__(self) -> str:
         number = self.runs.runs.sizes["trajectory"]
-        others = [
+        baselines = [
             f"{np.mean(errors):.2g} {name}"
             for name, errors in self.errors.items()
             if name != "prediction"
@@ -171,7 +171,7 @@ class SteadyModel:
         return (
             f"SteadyModel: {number} fields by {self.rule}\n"
             f"error    {self.error:.2g} deviations at contexts that were left out "
-            f"({', '.join(others)})"
+            f"({', '.join(baselines)})"
         )
 
 
@@ -228,21 +228,23 @@ def learned_steady(
     train = spaces.data
     folds = spaces.folds
     smoothers = _determined(*contexts_of(train).shape)
-    candidates = [RunsCandidate(spaces, FieldInterpolation(each), least=0.0) for each in smoothers]
+    candidates = [
+        RunsCandidate(spaces, FieldInterpolation(smoother), least=0.0) for smoother in smoothers
+    ]
     order = preferred(search((), len(folds), policy, seconds, candidates), policy)
     best = order[0].candidate
     projection = fit("identity", best.spaces.data)
     runs = best.interpolation.fitted(projection, best.spaces.data)
     if test is None:
         prediction = np.concatenate([best.errors(fold) for fold in range(len(folds))])
-        others = [
-            _without_a_model(spaces.kept(fold), train, rows) for fold, rows in enumerate(folds)
+        baselines = [
+            _baseline_errors(spaces.kept(fold), train, rows) for fold, rows in enumerate(folds)
         ]
     else:
         followed = runs.follow(best.spaces.like(test))["state"].values
         prediction = _distance(followed[:, 0] - test["state"].values[:, 0], train)
-        others = [_without_a_model(train, test, np.arange(test.sizes["trajectory"]))]
-    nearest, mean = (np.concatenate(errors) for errors in zip(*others, strict=True))
+        baselines = [_baseline_errors(train, test, np.arange(test.sizes["trajectory"]))]
+    nearest, mean = (np.concatenate(errors) for errors in zip(*baselines, strict=True))
     errors = {"prediction": prediction, "nearest field": nearest, "mean of the fields": mean}
     return SteadyModel(runs, str(best.interpolation), report_of(order, best, policy), errors)
 
@@ -264,13 +266,13 @@ def _determined(fields: int, parameters: int, *, oversampling: int = 2) -> list[
     return smoothers
 
 
-def _without_a_model(train: xr.Dataset, test: xr.Dataset, rows: Array | Tensor) -> tuple:
+def _baseline_errors(train: xr.Dataset, test: xr.Dataset, rows: Array | Tensor) -> tuple:
     """Return errors (k,) of the nearest field and of the mean in place of some of other data."""
     truth = test["state"].values[np.asarray(rows), 0]
     states = train["state"].values[:, 0]
-    known = scaled_contexts(train, train)
+    contexts = scaled_contexts(train, train)
     wanted = scaled_contexts(test, train)[np.asarray(rows)]
-    nearest = np.linalg.norm(wanted[:, None] - known, axis=-1).argmin(1)
+    nearest = np.linalg.norm(wanted[:, None] - contexts, axis=-1).argmin(1)
     return _distance(states[nearest] - truth, train), _distance(states.mean(0) - truth, train)
 
 

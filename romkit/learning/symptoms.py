@@ -42,7 +42,7 @@ def spread_of_individuals(data: xr.Dataset, *, fewest: int = 6, unexplained: flo
     if _oscillates(scaled):
         return np.nan
     order = np.argsort(contexts[:, 0], kind="stable")
-    spread = _from_neighbours(contexts[order, 0], scaled[order])
+    spread = _neighbour_difference(contexts[order, 0], scaled[order])
     # of the mean of C runs, each is a part
     runs = len(scaled)
     all_differences = np.square(scaled - np.nanmean(scaled, 0)) * runs / (runs - 1)
@@ -106,7 +106,7 @@ def _oscillates(scaled: Array, *, turns: float = 3.0) -> bool:
     return len(ways) == 0 or bool(np.median(ways) > turns)
 
 
-def _from_neighbours(values: Array, scaled: Array) -> float:
+def _neighbour_difference(values: Array, scaled: Array) -> float:
     """Root mean square difference of runs (C, T, n) from the line between those beside them."""
     squares = []
     for run in range(1, len(values) - 1):
@@ -132,7 +132,7 @@ def share_of_opposite_ways(data: xr.Dataset, *, returns: int = 10) -> float:
 
     `returns`: fewest returns from which a share is known.
     """
-    states = _in_deviations(data["state"].values)
+    states = _standardise(data["state"].values)
     rows = np.linspace(0, len(states) - 1, min(RUNS, len(states))).round().astype(int)
     cosines: list[float] = []
     for run in states[rows]:
@@ -150,7 +150,7 @@ def quarter_of_period(data: xr.Dataset) -> int | None:
     """
     if even_step(data["time"].values.astype(float)) is None:
         return None
-    states = _in_deviations(data["state"].values)
+    states = _standardise(data["state"].values)
     swings = np.nan_to_num(states - np.nanmean(states, axis=1, keepdims=True))  # (C, T, n)
     for lag in range(1, swings.shape[1]):
         correlation = (swings[:, lag:] * swings[:, :-lag]).sum()
@@ -159,7 +159,7 @@ def quarter_of_period(data: xr.Dataset) -> int | None:
     return None
 
 
-def _in_deviations(states: Array, *, rounding: float = 1e-9) -> Array:
+def _standardise(states: Array, *, rounding: float = 1e-9) -> Array:
     """Return states (C, T, n), divided by the deviations of their components, of those that move.
 
     `rounding`: deviation of a component, in its largest value, up to which it is at rest.
@@ -191,10 +191,10 @@ def _cosines_of_returns(run: Array, *, near: float = 0.1, left: float = 0.3) -> 
         back = min(later, key=distance[t].__getitem__)
         if distance[t, back] > near:
             continue
-        first = run[away] - run[t]
+        departure = run[away] - run[t]
         second = run[leaves[back]] - run[back]
-        size = np.linalg.norm(first) * np.linalg.norm(second)
-        cosines.append(float(first @ second / size))
+        size = np.linalg.norm(departure) * np.linalg.norm(second)
+        cosines.append(float(departure @ second / size))
     return cosines
 
 

@@ -220,7 +220,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
     """Return variables with this many dimensions of space, for each trajectory."""
     variables = style.members(unstacked(data)).isel(seed=0, drop=True)
-    variables = _with_bars(variables)
+    variables = _add_half_widths(variables)
     if variable is not None:
         names = [str(name) for name in variables.data_vars]
         variable = known_name("variable", variable, names)
@@ -233,7 +233,7 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
     return variables[fitting]
 
 
-def _with_bars(variables: xr.Dataset) -> xr.Dataset:
+def _add_half_widths(variables: xr.Dataset) -> xr.Dataset:
     """Return variables of a forecast, with half the width of the interval of each that has one."""
     bars = {}
     for name, values in variables.data_vars.items():
@@ -249,19 +249,19 @@ def _with_bars(variables: xr.Dataset) -> xr.Dataset:
 def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
     """Return names of the variables over time and this many dimensions of space."""
     fitting = []
-    others = []
+    candidates = []
     for name, values in variables.data_vars.items():
         of_plane = dimensions == 2 and style.plane(values) is not None
         if "time" in values.dims and (of_plane or len(style.space(values)) == dimensions):
             fitting.append(str(name))
         else:
-            others.append(f"{name}{values.dims}")
+            candidates.append(f"{name}{values.dims}")
     if fitting:
         return fitting
     raise errors.InputError(
         "data",
         expected=f"a variable over time and {dimensions} dimensions of space",
-        got=", ".join(others),
+        got=", ".join(candidates),
         fix="give data of romkit.data.describe with such a variable",
     )
 

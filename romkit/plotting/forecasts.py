@@ -45,8 +45,8 @@ def plot_forecast(
     *,
     components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
-    """Return forecast over time, with its interval where it has one, beside the truth as a dotted
-    line; fields on a grid as maps of truth, forecast, difference and half width of the interval.
+    """Plot a forecast over time with its prediction interval, and the truth as a dotted line;
+    fields on a grid as maps of truth, forecast, difference and half width of the interval.
 
     Args:
         band: result of `Ensemble.forecast`, `Ensemble.follow` or `romkit.forecast`, or a forecast of
@@ -86,11 +86,11 @@ def plot_forecast(
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
     heading = _heading(runs, truth)
-    shown = _in_directions(unstacked(runs))
-    on_grid = _on_grid(shown) if components is None else []
+    shown = _split_vectors(unstacked(runs))
+    on_grid = _grid_variables(shown) if components is None else []
     if on_grid:
-        known = None if truth is None else _in_directions(unstacked(truth))
-        figure, omission = _draw_on_grid(shown, known, on_grid, number)
+        truth_fields = None if truth is None else _split_vectors(unstacked(truth))
+        figure, omission = _draw_on_grid(shown, truth_fields, on_grid, number)
         style.entitle(figure, f"{heading}\n{omission}")
         return figure
     chosen = _chosen(components, runs, names)
@@ -119,23 +119,23 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
     """
     words = [style.forecaster(runs)]
     states = None if truth is None else truth.isel(trajectory=slice(runs.sizes["trajectory"]))
-    if states is None or not _at_the_same_times(runs, states):
+    if states is None or not _share_times(runs, states):
         return words[0]
-    known = states["state"].values
+    values = states["state"].values
     # in dimensions of its own a forecast has no deviations of its training
-    own = "state_std" in runs
-    std = runs["state_std"].values.astype(float) if own else deviations(states)
-    error = np.mean(forecast_error(runs["state"].values, known, per_unit(std, runs)))
-    told = [f"error {error:.2g} standard deviations{'' if own else ' of the truth'}"]
+    has_deviation = "state_std" in runs
+    std = runs["state_std"].values.astype(float) if has_deviation else deviations(states)
+    error = np.mean(forecast_error(runs["state"].values, values, per_unit(std, runs)))
+    told = [f"error {error:.2g} standard deviations{'' if has_deviation else ' of the truth'}"]
     if "lower" in runs:
-        inside = (known >= runs["lower"].values) & (known <= runs["upper"].values)
-        share = inside[np.isfinite(known)].mean()
+        inside = (values >= runs["lower"].values) & (values <= runs["upper"].values)
+        share = inside[np.isfinite(values)].mean()
         level = runs["lower"].attrs.get("level", 0.9)
         told.append(f"{share:.0%} of the truth inside the {level:.0%} intervals")
     return "\n".join(filter(None, [*words, ", ".join(told)]))
 
 
-def _at_the_same_times(runs: xr.Dataset, truth: xr.Dataset) -> bool:
+def _share_times(runs: xr.Dataset, truth: xr.Dataset) -> bool:
     """Tell whether runs have as many samples, equally long after the first."""
     if truth["state"].shape != runs["state"].shape:
         return False
@@ -154,7 +154,7 @@ def _omitted(trajectories: int, components: int, drawn: int) -> str:
     return ", ".join(words)
 
 
-def _on_grid(runs: xr.Dataset, *, most: int = 2) -> list[str]:
+def _grid_variables(runs: xr.Dataset, *, most: int = 2) -> list[str]:
     """Return names of the variables that are drawn as fields: those over a plane, or else those
     along a line of many points.
 
@@ -172,16 +172,16 @@ def _on_grid(runs: xr.Dataset, *, most: int = 2) -> list[str]:
     return (planes or lines)[:most]
 
 
-def _in_directions(fields: xr.Dataset) -> xr.Dataset:
+def _split_vectors(fields: xr.Dataset) -> xr.Dataset:
     """Return fields whose vectors are a variable for each direction."""
-    several: dict[str, xr.DataArray] = {}
+    variables: dict[str, xr.DataArray] = {}
     for name, values in fields.data_vars.items():
         if "direction" not in values.dims:
-            several[str(name)] = values
+            variables[str(name)] = values
             continue
         for direction in values["direction"].values:
-            several[f"{name}_{direction}"] = values.sel(direction=direction, drop=True)
-    return xr.Dataset(several, attrs=fields.attrs)
+            variables[f"{name}_{direction}"] = values.sel(direction=direction, drop=True)
+    return xr.Dataset(variables, attrs=fields.attrs)
 
 
 def _draw_on_grid(
@@ -190,16 +190,16 @@ def _draw_on_grid(
     """Return maps of the first run at some times, or each run along a line over time; and what they
     show of so many runs.
     """
-    first = runs[names[0]]
+    field = runs[names[0]]
     columns = runs.sizes["trajectory"]
-    if style.plane(first) is not None:
+    if style.plane(field) is not None:
         times = style.spread(runs, 4).tolist()
         entries = [{"trajectory": 0, "time": k} for k in times]
         titles = [style.clock(runs, k) for k in times]
         words = [style.context(runs, 0, varying=varying) for varying in (False, True)]
         words.append(f"the first of {number} runs" if number > 1 else "")
         told = ", ".join(filter(None, words))
-        height = _height(first, width=1.6)
+        height = _height(field, width=1.6)
     else:
         entries = [{"trajectory": k} for k in range(columns)]
         titles = [style.context(runs, k, varying=columns > 1) for k in range(columns)]
@@ -213,7 +213,7 @@ def _draw_on_grid(
         figure, axes = style.panels(*shape, height=height, sharex=True, sharey=True)
         draw_rows(figure, axes, rows)
         _, across = axes_of(rows[0].panels[0])
-        style.label_columns(axes, titles, style.label(first[across]))
+        style.label_columns(axes, titles, style.label(field[across]))
     return figure, told
 
 
@@ -226,9 +226,9 @@ def _rows_of(
     panels = panels_of(forecast, entries)
     rows = [states("forecast", quantity, panels, "lost")]
     if truth is not None:
-        known = panels_of(truth[name], entries)
-        if known[0].shape == panels[0].shape and truth.sizes["time"] == runs.sizes["time"]:
-            rows = compared(("truth", "forecast"), name, (known, panels), "lost")
+        truth_panels = panels_of(truth[name], entries)
+        if truth_panels[0].shape == panels[0].shape and truth.sizes["time"] == runs.sizes["time"]:
+            rows = compared(("truth", "forecast"), name, (truth_panels, panels), "lost")
     lower, upper = runs.get(f"lower_{name}"), runs.get(f"upper_{name}")
     if lower is not None and upper is not None:
         half = panels_of((upper - lower) / 2, entries)
@@ -403,8 +403,8 @@ def _title(runs: xr.Dataset, trajectory: int) -> str:
     members that are lost.
     """
     lines = []
-    several = runs.sizes["trajectory"] > 1
-    context = style.context(runs, trajectory, varying=several)
+    has_runs = runs.sizes["trajectory"] > 1
+    context = style.context(runs, trajectory, varying=has_runs)
     if context:
         lines.append(context)
     lost = 0.0

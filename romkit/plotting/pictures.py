@@ -49,7 +49,7 @@ class Row(NamedTuple):
 def panels_of(
     values: xr.DataArray, entries: Sequence[Mapping[Any, int | slice]]
 ) -> list[xr.DataArray]:
-    """Return values at some entries, a run or a time say, over a plane, or along a line with the
+    """Select panels: values at some entries, a run or a time say, over a plane, or along a line with the
     time to the right.
     """
     axes = style.space(values) if style.is_mesh(values) else [*style.space(values), "time"][:2]
@@ -182,9 +182,9 @@ def _edges(places: Array) -> Array:
     if len(places) == 1:
         return places[0] + np.array([-0.5, 0.5])
     between = (places[1:] + places[:-1]) / 2
-    first = 2 * places[0] - between[0]
-    last = 2 * places[-1] - between[-1]
-    return np.concatenate([[first], between, [last]])
+    low = 2 * places[0] - between[0]
+    high = 2 * places[-1] - between[-1]
+    return np.concatenate([[low], between, [high]])
 
 
 def _add_bar(figure: Figure, panels: Array, rows: Sequence[Row], *, beyond: float = 0.02) -> None:

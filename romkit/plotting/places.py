@@ -67,10 +67,10 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     _, order = scipy.linalg.qr(leading[:, moving], mode="r", pivoting=True)
     pivots = moving[order]
     rank = min(rank, len(pivots))
-    others = np.setdiff1d(moving, pivots[:rank])
-    places = np.linspace(0, len(others) - 1, min(number - rank, len(others)))
-    further = others[places.round().astype(int)]
-    chosen = _with_each_variable(np.append(pivots[:rank], further), rank, anomalies, variables)
+    remaining = np.setdiff1d(moving, pivots[:rank])
+    places = np.linspace(0, len(remaining) - 1, min(number - rank, len(remaining)))
+    further = remaining[places.round().astype(int)]
+    chosen = _cover_variables(np.append(pivots[:rank], further), rank, anomalies, variables)
     return np.sort(chosen)
 
 
@@ -85,7 +85,7 @@ def _moving(anomalies: Array, *, moves: float = 0.1) -> Array:
     return moving if len(moving) > 0 else np.arange(len(deviations))
 
 
-def _with_each_variable(
+def _cover_variables(
     pivots: Array, rank: int, anomalies: Array, variables: list[slice]
 ) -> list[int]:
     """Pivots whose last ones make room for variables that have none, for their largest component;

@@ -65,7 +65,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     run = style.members(run)
     seed = median_seed(run)
     one_seed = run.isel(seed=seed)
-    fields = [field for field in _on_grid(one_seed) if style.plane(field.truth) is not None]
+    fields = [field for field in _grid_fields(one_seed) if style.plane(field.truth) is not None]
     shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
     if fields:
         columns, most = _clocks(run), MOST_PLANES
@@ -118,7 +118,7 @@ class Column(NamedTuple):
     title: str
 
 
-def _on_grid(run: xr.Dataset) -> list[Field]:
+def _grid_fields(run: xr.Dataset) -> list[Field]:
     """Return each variable of a run."""
     variables = unstacked(run)
     fields = []
@@ -137,7 +137,7 @@ def _lines(run: xr.Dataset) -> list[Field]:
     if run.sizes["component"] < FIELD_SIZE or run["truth"].attrs.get("units") == "mixed":
         return []
     lines = []
-    for field in _on_grid(run):
+    for field in _grid_fields(run):
         space = style.space(field.truth)
         if len(space) != 1:
             # a body, or a number: along the numbers of its points
@@ -215,8 +215,8 @@ def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -
     readable = _rounded_up(periods * period)
     if span <= long * readable:
         return len(time)
-    last = int(np.searchsorted(since_start, readable))
-    return last + 1
+    end = int(np.searchsorted(since_start, readable))
+    return end + 1
 
 
 def _median_cycles(truth: Array) -> float:

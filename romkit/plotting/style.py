@@ -200,8 +200,8 @@ def clock(data: xr.Dataset, sample: int) -> str:
 
 def spread(data: xr.Dataset, number: int) -> Array:
     """Return numbers of samples, evenly spread from the first to the last."""
-    last = data.sizes["time"] - 1
-    samples = np.linspace(0, last, number)
+    end = data.sizes["time"] - 1
+    samples = np.linspace(0, end, number)
     return samples.round().astype(int)
 
 

@@ -21,7 +21,7 @@ SCHEMA = {"states": "state"}
 """Names of arguments in the schema, where these differ."""
 
 
-def _in_order(value: object) -> object:
+def _transpose_named(value: object) -> object:
     """Return arrays whose dimensions, where they have names, are in the order of `from_arrays`:
     times, and one more behind them.
 
@@ -44,7 +44,7 @@ def _in_order(value: object) -> object:
     return value
 
 
-Ordered = Annotated[Array | Sequence[Array], BeforeValidator(_in_order)]
+Ordered = Annotated[Array | Sequence[Array], BeforeValidator(_transpose_named)]
 """Arrays of runs, or one of each."""
 
 
@@ -94,9 +94,9 @@ def from_arrays(
         missing       20.0% of the snapshots, in 1 trajectories (1); left out of fits, learn fills gaps of two at most
     """
     is_single = isinstance(states, Array) and states.ndim == 2
-    given = {"states": states, "velocity": velocity, "control": control}
+    arrays = {"states": states, "velocity": velocity, "control": control}
     runs: dict[str, list[Array]] = {}
-    for name, values in given.items():
+    for name, values in arrays.items():
         if values is not None:
             runs[name] = _runs_of(name, [cast("Array", values)] if is_single else values)
     _check_shapes(runs)
@@ -159,11 +159,11 @@ def _runs_of(name: str, values: Array | Sequence[Array]) -> list[Array]:
 def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
     """Raise where velocities or inputs are not those of the states."""
     for name, arrays in runs.items():
-        known = 1 if name == "control" else 2  # there may be any number of inputs
-        expected = [run.shape[:known] for run in runs["states"]]
-        got = [run.shape[:known] for run in arrays]
+        axes = 1 if name == "control" else 2  # there may be any number of inputs
+        expected = [run.shape[:axes] for run in runs["states"]]
+        got = [run.shape[:axes] for run in arrays]
         words, shapes, fix = "as the states", listed(got, 3), "give one for each state"
-        if known == 1 and got == [(length - 1,) for (length,) in expected]:
+        if axes == 1 and got == [(length - 1,) for (length,) in expected]:
             words, shapes = "the last one included", "one less than states in each run"
             fix = "append one, which has no effect where inputs are held: "
             fix += "numpy.concatenate([u, u[-1:]])"
@@ -190,8 +190,8 @@ def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> li
         raise InputError("times", expected=expected, got=times, fix=fix)
     else:
         common = tensors.times("times", times).double().numpy()
-        more = len(common) - max(lengths)
-        runs = [common[: length + more] for length in lengths]
+        missing = len(common) - max(lengths)
+        runs = [common[: length + missing] for length in lengths]
     counts = [len(run) for run in runs]
     if counts != list(lengths):
         raise InputError(

@@ -71,7 +71,7 @@ def _entries(file: Path) -> dict[str, Array]:
     """
     try:
         if file.suffix.lower() == ".mat":
-            return _of_matlab(file)
+            return _read_matlab(file)
         with np.load(file, allow_pickle=False) as archive:
             return {name: np.asarray(archive[name]) for name in archive.files}
     except FileError:
@@ -84,7 +84,7 @@ def _entries(file: Path) -> dict[str, Array]:
         raise FileError(file, problem=f"cannot be read ({reason(error)})", fix=fix) from error
 
 
-def _of_matlab(file: Path) -> dict[str, Array]:
+def _read_matlab(file: Path) -> dict[str, Array]:
     """Return variables of a file of MATLAB, which has no arrays of one axis, without that of columns."""
     from scipy.io import loadmat  # slow to import, and seldom needed
 

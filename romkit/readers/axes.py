@@ -70,7 +70,7 @@ def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
     clocks = []
     for key in variables.keys() & {*CLOCKS}:
         clock = variables[key]
-        lengths = [variable.shape[0] for other, variable in variables.items() if other != key]
+        lengths = [variable.shape[0] for label, variable in variables.items() if label != key]
         is_clock = clock.ndim == 1 and clock.dtype.kind in "iuf" and 2 <= clock.size in lengths
         if is_clock and (np.diff(clock.values) > 0).all():
             clocks.append(key)

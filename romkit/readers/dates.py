@@ -40,29 +40,29 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
         return pd.to_numeric(column)
     except (ValueError, TypeError):
         texts = column.astype("string").str.strip()
-    known = texts.notna()
-    if texts[known].str.fullmatch(CLOCK).all():
+    is_text = texts.notna()
+    if texts[is_text].str.fullmatch(CLOCK).all():
         return _durations(texts, name)
     year_first = _dates(texts)
-    if year_first[known].notna().all():
+    if year_first[is_text].notna().all():
         return year_first
     # cells that are punctuated otherwise than the first may have the other order
-    parts = texts.str.extract(YEAR_LAST)
-    parts = parts.where(parts[1].isin(parts[1].dropna()[:1]))
-    day_first, month_first = _dates(_with_year_first(parts, 0)), _dates(_with_year_first(parts, 2))
+    split = texts.str.extract(YEAR_LAST)
+    split = split.where(split[1].isin(split[1].dropna()[:1]))
+    day_first, month_first = _dates(_write_iso(split, 0)), _dates(_write_iso(split, 2))
     is_number = pd.to_numeric(texts, errors="coerce").notna()
-    differs = known & (day_first != month_first)  # 05/05/2025 is the same day in both ways
-    is_month_first = month_first[known].notna().all()
-    if day_first[known].notna().all():
+    differs = is_text & (day_first != month_first)  # 05/05/2025 is the same day in both ways
+    is_month_first = month_first[is_text].notna().all()
+    if day_first[is_text].notna().all():
         if not (is_month_first and differs.any()):
             return day_first
         cells, question = texts[differs], SAME_DAY
     elif is_month_first:
-        cells, question = texts[known & day_first.isna()], MONTH_FIRST
+        cells, question = texts[is_text & day_first.isna()], MONTH_FIRST
     else:
         # first what is no date in any order, and words before numbers
         order = np.lexsort((is_number, day_first.notna()))
-        cells, question = texts.iloc[order][(known & year_first.isna()).iloc[order]], OTHER
+        cells, question = texts.iloc[order][(is_text & year_first.isna()).iloc[order]], OTHER
     expected, kind, option = question
     parsed = f"table[{name!r}] = pandas.to_datetime(table[{name!r}], {option})"
     raise InputError(
@@ -126,7 +126,7 @@ def _dates(texts: pd.Series) -> pd.Series:
     return dates.dt.tz_localize(None)
 
 
-def _with_year_first(parts: pd.DataFrame, day: int) -> pd.Series:
+def _write_iso(parts: pd.DataFrame, day: int) -> pd.Series:
     """Write dates, of which the day is part 0 or 2 and the month the other, in the order of ISO 8601."""
     month, days = (parts[k].str.zfill(2) for k in (2 - day, day))
     return parts[3] + "-" + month + "-" + days + parts[4].fillna("")

@@ -111,8 +111,8 @@ def describe(
         if source[name].dtype.kind == "b":
             source = source.assign({name: source[name].astype(np.float64)})  # a switch
     aligned, roles = roles_of(source, declared, guesses)
-    described = _in_schema(aligned, roles)
-    described, names = _with_context(described, aligned, roles, guesses)
+    described = _build_dataset(aligned, roles)
+    described, names = _assign_context(described, aligned, roles, guesses)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
     form = digits_of_dates(described["time"].values)
@@ -177,7 +177,7 @@ def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
     return f"{name} (along {dim}; if it is a parameter, name it as the context)"
 
 
-def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
+def _build_dataset(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
     data = along_runs_and_time(data, roles.variables)
     layout = Layout.of(data, roles.states, LEAD)
@@ -238,8 +238,8 @@ def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
         InputError: some are held and others straight lines, or some say nothing.
     """
     rules = {name: data[name].attrs.get("between") for name in names}
-    known = {rule for rule in rules.values() if rule is not None}
-    for rule in known:
+    named = {rule for rule in rules.values() if rule is not None}
+    for rule in named:
         checks.one_of("between", rule, BETWEEN)
     if len({*rules.values()}) > 1:  # a law knows one rule for all of its inputs
         raise InputError(
@@ -248,7 +248,7 @@ def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
             got=", ".join(f"{name}: {rule}" for name, rule in rules.items()),
             fix="give all the attribute between='held', and to smooth ones their means over each interval",
         )
-    about = dict(zip(("between",), known, strict=False))
+    about = dict(zip(("between",), named, strict=False))
     units = {unit_of(data[name]) for name in names}
     if len(units) == 1 and "" not in units:
         about["units"] = units.pop()
@@ -259,7 +259,7 @@ ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
 """Dimensions of what belongs to runs."""
 
 
-def _with_context(
+def _assign_context(
     described: xr.Dataset, data: xr.Dataset, roles: Roles, guesses: Guesses
 ) -> tuple[xr.Dataset, Names]:
     """Return the dataset with coordinates along trajectories, and the names of its context.
@@ -317,9 +317,9 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
 
 def _candidates(described: xr.Dataset) -> Names:
     """Return coordinates along trajectories; the number of a run is no parameter."""
-    known = context_names(described)
-    numbers_of_runs = columns_of_runs(known)
-    return tuple(name for name in known if name not in numbers_of_runs)
+    context = context_names(described)
+    numbers_of_runs = columns_of_runs(context)
+    return tuple(name for name in context if name not in numbers_of_runs)
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -342,7 +342,7 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     if value.dtype.kind == "b":
         value = value.astype(float)  # a switch is a parameter of two values
     if "trajectory" in value.dims:
-        return _of_runs(value)
+        return _flatten_runs(value)
     number = data.sizes["trajectory"]
     if number > 1 and value.ndim == 0:  # readers keep the attribute of the first file
         raise InputError(
@@ -354,7 +354,7 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     return value.expand_dims(trajectory=number)
 
 
-def _of_runs(value: xr.DataArray) -> xr.DataArray:
+def _flatten_runs(value: xr.DataArray) -> xr.DataArray:
     """Return a parameter along trajectory, and along time where it moves in a run: columns of
     tables repeat the number of a run at each time.
     """
@@ -371,5 +371,5 @@ def _of_runs(value: xr.DataArray) -> xr.DataArray:
 
 def _is_constant(values: xr.DataArray) -> bool:
     numbers = np.asarray(values.values, dtype=np.float64)
-    known = numbers[np.isfinite(numbers)]
-    return len(np.unique(known)) == 1
+    finite = numbers[np.isfinite(numbers)]
+    return len(np.unique(finite)) == 1

@@ -146,5 +146,5 @@ def _readers() -> tuple[Reader, ...]:
             readers.append(reader)
         else:
             warn(f"the reader {entry.name} lacks can_read(path) or read(path)", DataWarning)
-    own = [importlib.import_module(f"romkit.readers.{name}") for name in OWN]
-    return (*readers, *own)
+    builtin = [importlib.import_module(f"romkit.readers.{name}") for name in OWN]
+    return (*readers, *builtin)

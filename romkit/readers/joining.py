@@ -41,8 +41,8 @@ def combined(paths: Paths, sources: Sources, along: str | None) -> xr.Dataset:
         names = ", ".join(differing)
         warn(f"attributes differ between files and are left out: {names}; {fix}", DataWarning)
     elif along is not None:
-        sources = _with_attributes(sources, differing, along)
-        sources = _with_one_clock(on_one_grid(paths, sources, along), along)
+        sources = _label_attributes(sources, differing, along)
+        sources = _shift_clocks(on_one_grid(paths, sources, along), along)
     try:
         data = _joined(sources, along)
         if along is not None and along not in sources[0].dims:
@@ -78,8 +78,8 @@ def common_units(paths: Paths, units: Sequence[Mapping[str, str]]) -> dict[str, 
         FileError: a variable has another unit than in the first file.
     """
     common: dict[str, str] = {}
-    for path, own in zip(paths, units, strict=True):
-        for name, unit in own.items():
+    for path, file_units in zip(paths, units, strict=True):
+        for name, unit in file_units.items():
             if common.setdefault(name, unit) != unit:
                 words = f"{unit or 'no unit'}, {paths[0]} in {common[name] or 'none'}"
                 fix = "convert it, or name its unit alike"
@@ -112,8 +112,8 @@ def with_parameter(
         FileError: the file has another value of that name, or it is reserved.
     """
     is_taken = name in RESERVED or name in source.dims
-    known = name if is_taken else source.variables.get(name, source.attrs.get(name))
-    check_parameter(path, name, known, value)
+    recorded = name if is_taken else source.variables.get(name, source.attrs.get(name))
+    check_parameter(path, name, recorded, value)
     return labelled(source.drop_vars(name, errors="ignore"), {name: value}, along)
 
 
@@ -129,12 +129,15 @@ def labelled(source: xr.Dataset, labels: Mapping[str, Any], along: str | None) -
     return source.drop_attrs(deep=False).assign_attrs(about).assign_coords(coords)
 
 
-def _with_attributes(
+def _label_attributes(
     sources: Sources, differing: Mapping[str, Array], along: str
 ) -> list[xr.Dataset]:
     """Return files with coordinates in place of the attributes in which they differ."""
     values = [{name: column[k] for name, column in differing.items()} for k in range(len(sources))]
-    return [labelled(source, own, along) for source, own in zip(sources, values, strict=True)]
+    return [
+        labelled(source, attributes, along)
+        for source, attributes in zip(sources, values, strict=True)
+    ]
 
 
 def _differing_attributes(sources: Sources) -> dict[str, Array]:
@@ -146,11 +149,11 @@ def _differing_attributes(sources: Sources) -> dict[str, Array]:
         values = [source.attrs.get(name) for source in sources]
         is_kept = name not in taken and str(name).lower() not in PROVENANCE
         if is_kept and any(value != values[0] for value in values):
-            differing[str(name)] = _as_column(values)
+            differing[str(name)] = _parse_column(values)
     return differing
 
 
-def _as_column(values: Sequence[Any]) -> Array:
+def _parse_column(values: Sequence[Any]) -> Array:
     """Return numbers, also those that were written as text, NaN where missing; else text."""
     # "Re" is as often text as a number; a missing one must not make the others text
     with contextlib.suppress(TypeError, ValueError):
@@ -169,10 +172,10 @@ def on_one_grid(paths: Paths, sources: Sources, along: str | None) -> list[xr.Da
     Raises:
         FileError: other coordinates of a dimension, or other places of points.
     """
-    first = sources[0]
+    reference = sources[0]
     grid = {}
-    for name, coord in first.coords.items():
-        is_of_places = name in first.xindexes or (name in PLACES and coord.ndim > 0)
+    for name, coord in reference.coords.items():
+        is_of_places = name in reference.xindexes or (name in PLACES and coord.ndim > 0)
         if is_of_places and {along, *TIMES}.isdisjoint(coord.dims):
             grid[name] = coord.variable
     aligned = []
@@ -195,7 +198,7 @@ def _equal(values: Array, others: Array) -> bool:
     return np.allclose(values, others, rtol=1e-6, atol=1e-9 * np.abs(others).max(initial=0))
 
 
-def _with_one_clock(sources: Sources, along: str) -> Sources:
+def _shift_clocks(sources: Sources, along: str) -> Sources:
     """Return files whose times are counted from the start where they differ."""
     time = next((name for name in TIMES if name != along and name in sources[0].xindexes), None)
     is_clock = time is not None and all(

@@ -60,7 +60,7 @@ Guesses = list[Guess]
 
 
 class Fact(NamedTuple):
-    """Type and attributes of a variable that may be the time."""
+    """Type and attributes of a candidate for the time coordinate."""
 
     is_date: bool
     attrs: Mapping[str, object]
@@ -71,8 +71,8 @@ def columns_of_runs(columns: Iterable[str]) -> list[str]:
     """Return columns that may tell runs apart, by their names: the usual ones first."""
     names = list(columns)
     usual = [name for name in TRAJECTORIES if name in names]
-    known = (*TRAJECTORIES, *MORE_TRAJECTORIES)
-    rarer = [name for name in names if NUMBERED.sub("", name.strip().lower()) in known]
+    usual_names = (*TRAJECTORIES, *MORE_TRAJECTORIES)
+    rarer = [name for name in names if NUMBERED.sub("", name.strip().lower()) in usual_names]
     return list(dict.fromkeys(usual + rarer))
 
 

@@ -28,7 +28,7 @@ def decoded(data: xr.Dataset, guesses: Guesses) -> xr.Dataset:
     valid, are missing. Complex fields become two fields of real numbers.
     """
     for key, variable in data.variables.items():
-        values = _of_numpy(variable)
+        values = _convert_nullable(variable)
         if any(about in values.attrs for about in PACKING):
             values = xr.conventions.decode_cf_variable(str(key), values, decode_times=False)
         if values.dtype.kind in "fiu" and values.chunks is None and values.ndim:
@@ -44,7 +44,7 @@ def decoded(data: xr.Dataset, guesses: Guesses) -> xr.Dataset:
     return data
 
 
-def _of_numpy(variable: xr.Variable) -> xr.Variable:
+def _convert_nullable(variable: xr.Variable) -> xr.Variable:
     """Return nullable numbers of pandas as floats, NaN where they are missing, and numbers in the
     byte order of this machine: netCDF-3 has another one, which torch refuses.
     """
@@ -96,16 +96,16 @@ def _say_doubtful_mark(
     `far`: distance of such a number from the others, in their range, from which on it is taken
     for a mark.
     """
-    known = values[np.isfinite(values)]
+    finite = values[np.isfinite(values)]
     # one pass: only the ends of the range can lie far from all others
-    for extreme in (known.min(), known.max()) if known.size > 1 else ():
-        others = known[known != extreme]
+    for extreme in (finite.min(), finite.max()) if finite.size > 1 else ():
+        ordinary = finite[finite != extreme]
         is_mark = np.isclose(abs(float(extreme)), np.array(marks.split(), float), rtol=1e-6).any()
-        if not is_mark or not others.size:
+        if not is_mark or not ordinary.size:
             continue
-        if abs(extreme - np.median(others)) > far * max(np.ptp(others), 1):
+        if abs(extreme - np.median(ordinary)) > far * max(np.ptp(ordinary), 1):
             fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
-            number = known.size - others.size
+            number = finite.size - ordinary.size
             why = f"{extreme:g} in {number} places, far from all others; {fix}"
             guesses.append(Guess("number", name, why))
             return

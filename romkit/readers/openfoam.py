@@ -54,15 +54,17 @@ def read(path: Path) -> xr.Dataset:
         raise FileError(path, problem=problem, fix=f"give one: {sets[0]}")
     starts = itertools.groupby(files, key=lambda file: file.parent)
     try:
-        parts = [xr.merge(map(_field, group), join="exact", compat="equals") for _, group in starts]
-        data = parts[0]
-        for later in parts[1:]:
+        segments = [
+            xr.merge(map(_field, group), join="exact", compat="equals") for _, group in starts
+        ]
+        data = segments[0]
+        for later in segments[1:]:
             data = _continued(data, later)
     except ValueError as error:
         problem = f"has fields at other times, probes or places ({reason(error)})"
         fix = "give the folder of one start, or the file of one field"
         raise FileError(path, problem=problem, fix=fix) from error
-    if len(parts) > 1:
+    if len(segments) > 1:
         warn(f"{path} was restarted: the later start counts", DataWarning)
     return data
 

@@ -48,13 +48,13 @@ class Declared:
 
     def in_full(self, names: Iterable[object]) -> "Declared":
         """Roles of these names, of which the user may have left units out."""
-        known = list(dict.fromkeys(map(str, names)))
+        spellings = list(dict.fromkeys(map(str, names)))
         full: dict[str, Any] = {}
         for role, value in asdict(self).items():
             if isinstance(value, str):
-                full[role] = full_name(value, known)
+                full[role] = full_name(value, spellings)
             elif value is not None:
-                full[role] = tuple(full_name(name, known) for name in value)
+                full[role] = tuple(full_name(name, spellings) for name in value)
         return replace(self, **full)
 
 
@@ -91,21 +91,21 @@ def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr
     Raises:
         InputError: a name that is not there, or data without times or states.
     """
-    data = _without_levels(data)
-    data, time = _with_time(data, declared.time, guesses)
+    data = _unstack_levels(data)
+    data, time = _name_time(data, declared.time, guesses)
     context = tuple(declared.context or ())
     _check_context_names(data, context)
     runs = _runs(data, declared.trajectory, context)
     # runs may be called as romkit calls them
     variables = {*map(str, data.data_vars), *map(str, data.coords.keys() - {*runs, AXIS})}
     _check_names(variables, {AXIS, "trajectory"}, "romkit's dimensions")
-    data = _with_trajectories(data, runs)
+    data = _stack_runs(data, runs)
     descriptions = described(data)
     rates = _declared_rates(data, declared)
     # a parameter or an input is no state, even where its numbers vary along time
     taken = {*declared.control, *context, "control"}.union(*rates.values())
     states = _states(data, declared.state, {*taken, *descriptions}, guesses)
-    rates = _with_rates(data, states, rates, taken, guesses)
+    rates = _find_rates(data, states, rates, taken, guesses)
     taken_by_bars = {f"{bar}_{name}" for bar in BARS for name in states}
     # a single one may be that of romkit's schema
     in_forecasts = {*IN_FORECASTS, *taken_by_bars} | ({"state"} if len(states) > 1 else set())
@@ -123,7 +123,7 @@ def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
     for rate in RATES:
         names = getattr(declared, rate)
         if names:
-            rates[rate] = tuple(_along_time(data, rate, name) for name in names)
+            rates[rate] = tuple(_check_course(data, rate, name) for name in names)
     return rates
 
 
@@ -131,7 +131,7 @@ def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Na
     """Return variables of the inputs: those that are declared, else the one of romkit's schema."""
     if not declared.control and "control" in data.data_vars and "control" not in states:
         return ("control",)
-    return tuple(_along_time(data, "control", name) for name in declared.control)
+    return tuple(_check_course(data, "control", name) for name in declared.control)
 
 
 def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str]) -> dict[str, str]:
@@ -141,11 +141,11 @@ def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str])
         # what lies along space alone is no loss: no state could have taken it
         if key not in used and set(values.dims) & set(LEAD):
             name = str(key)
-            left_out[name] = descriptions.get(name) or _without_role(name, values)
+            left_out[name] = descriptions.get(name) or _say_role(name, values)
     return left_out
 
 
-def _without_levels(data: xr.Dataset) -> xr.Dataset:
+def _unstack_levels(data: xr.Dataset) -> xr.Dataset:
     """Return data without an index of several levels: those of time get a dimension, others stay
     labels.
     """
@@ -212,7 +212,7 @@ def _check_names(names: Iterable[str], taken: Collection[str], owner: str) -> No
             )
 
 
-def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
+def _stack_runs(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
     """Stack the dimensions of runs into `trajectory`."""
     if list(runs) == ["trajectory"]:
         return data
@@ -229,17 +229,17 @@ def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
     return data.assign_coords(numbers).stack(trajectory=runs, create_index=False)
 
 
-def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
+def _check_course(data: xr.Dataset, argument: str, name: str) -> str:
     """Return the name of a variable along time that holds real numbers."""
     if name not in data.data_vars or "time" not in data[name].dims:
-        known = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
+        candidates = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
         fields = [f"{name}_real", f"{name}_imag"]
         fix = "check the spelling"
-        if set(fields) <= set(known):
+        if set(fields) <= set(candidates):
             fix = f"name its parts, {', '.join(fields)}"
         raise InputError(
             argument,
-            expected=f"variables along time, among {', '.join(known)}",
+            expected=f"variables along time, among {', '.join(candidates)}",
             got=repr(name),
             fix=fix,
         )
@@ -272,10 +272,10 @@ def _states(
         if not declared:
             fix = "name one: state=['u'], say"
             raise InputError("state", expected="a variable or several", got="none", fix=fix)
-        return tuple(_along_time(data, "state", name) for name in declared)
+        return tuple(_check_course(data, "state", name) for name in declared)
     # in the order of the data, which becomes that of the state
-    floats = _along_time_of_kind(data, "f", taken)
-    integers = _along_time_of_kind(data, "iu", taken)
+    floats = _courses(data, "f", taken)
+    integers = _courses(data, "iu", taken)
     if "state" in floats + integers:
         return ("state",)
     if floats:
@@ -293,7 +293,7 @@ def _states(
     )
 
 
-def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
+def _courses(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
     """Return variables along time of some kinds of dtype that are not taken."""
     names = []
     for name, values in data.data_vars.items():
@@ -302,7 +302,7 @@ def _along_time_of_kind(data: xr.Dataset, kinds: str, taken: set[str]) -> Names:
     return tuple(names)
 
 
-def _with_rates(
+def _find_rates(
     data: xr.Dataset, states: Names, rates: dict[str, Names], taken: set[str], guesses: Guesses
 ) -> dict[str, Names]:
     """Return variables of the rates of the state: those that are declared, and those of romkit's
@@ -384,7 +384,7 @@ def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     return data.assign(wide)
 
 
-def _without_role(name: str, values: xr.DataArray) -> str:
+def _say_role(name: str, values: xr.DataArray) -> str:
     """Why a variable has no role, and how to name it."""
     if values.dtype.kind == "b" and "time" in values.dims:
         return f"a switch; if it is an input, name it: control=[{name!r}]"
@@ -397,7 +397,7 @@ def _without_role(name: str, values: xr.DataArray) -> str:
     return f"whole numbers; if it is a variable of the state, name it: state=[..., {name!r}]"
 
 
-def _with_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tuple[xr.Dataset, str]:
+def _name_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tuple[xr.Dataset, str]:
     """Return data with times as increasing numbers along `time`, and the name of time in the data."""
     name = _time_name(data, declared, guesses)
     if name not in data.variables:
@@ -413,11 +413,11 @@ def _with_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tupl
         about = data[name].attrs | {"units": "s"} | ({"since": since} if since else {})
         data = data.assign_coords({name: (data[name].dims, seconds, about)})
     if data[name].ndim == 2:
-        data = _on_one_clock(data, name, guesses)
+        data = _share_clock(data, name, guesses)
     dim = str(data[name].dims[0])
-    for other in sorted(({dim, "time"} - {name}).intersection(map(str, data.variables))):
-        guesses.append(Guess("time", name, f"the numbers of {other!r} are left out"))
-        data = data.drop_vars(other)
+    for rival in sorted(({dim, "time"} - {name}).intersection(map(str, data.variables))):
+        guesses.append(Guess("time", name, f"the numbers of {rival!r} are left out"))
+        data = data.drop_vars(rival)
     if dim != name:
         data = data.swap_dims({dim: name})
     # checked before the grid is filled: an interval of zero or of NaN has no grid
@@ -462,7 +462,7 @@ def _candidates(data: xr.Dataset) -> dict[str, Fact]:
     return candidates
 
 
-def _on_one_clock(data: xr.Dataset, name: str, guesses: Guesses) -> xr.Dataset:
+def _share_clock(data: xr.Dataset, name: str, guesses: Guesses) -> xr.Dataset:
     """Return data of runs with times (run, step) of their own along one dimension of time."""
     run, step = map(str, data[name].dims)
     if step in TRAJECTORIES:
@@ -471,9 +471,11 @@ def _on_one_clock(data: xr.Dataset, name: str, guesses: Guesses) -> xr.Dataset:
     moving = data.drop_vars([*fixed.variables, step], errors="ignore")
     runs = []
     for k in range(data.sizes[run]):
-        own = moving.isel({run: k})
+        run_data = moving.isel({run: k})
         # shorter runs have no times at the end
-        runs.append(own.isel({step: np.isfinite(own[name].values)}).swap_dims({step: name}))
+        runs.append(
+            run_data.isel({step: np.isfinite(run_data[name].values)}).swap_dims({step: name})
+        )
     runs, notes = on_one_clock(runs, name)
     guesses += [Guess("time", name, note) for note in notes]
     joined = xr.concat(runs, dim=run, join="outer", data_vars="all", coords="different")

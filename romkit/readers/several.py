@@ -99,10 +99,10 @@ def _joined(
     units = []
     for source in sources:
         # files of a simulation may count from dates of their own
-        own = {
+        file_units = {
             str(key): without_origin(unit_of(values)) for key, values in source.variables.items()
         }
-        units.append(own)
+        units.append(file_units)
     common_units(paths, units)
     contexts = without_time(parameters)
     for name in contexts:
@@ -235,10 +235,10 @@ def _numbered_snapshots(paths: Paths, tables: Tables, parameters: Parameters) ->
     sizes = [len(table) for table in tables]
     are_numbered = max(sizes) > 1 and not _say_places(tables, parameters)
     if are_numbered and len({*sizes}) > 1:
-        other = next(k for k, size in enumerate(sizes) if size != sizes[0])
+        odd = next(k for k, size in enumerate(sizes) if size != sizes[0])
         raise FileError(
-            paths[other],
-            problem=f"has {sizes[other]} rows, {paths[0]} has {sizes[0]}, and no columns that say "
+            paths[odd],
+            problem=f"has {sizes[odd]} rows, {paths[0]} has {sizes[0]}, and no columns that say "
             "where they are",
             fix="give snapshots at the same places, or their coordinates as columns",
         )
@@ -252,12 +252,12 @@ def _numbered_snapshots(paths: Paths, tables: Tables, parameters: Parameters) ->
 
 def _say_places(tables: Tables, parameters: Iterable[str]) -> bool:
     """Tell whether columns that are the same in all snapshots tell their rows apart."""
-    first = tables[0].drop(columns=list(parameters))
+    reference = tables[0].drop(columns=list(parameters))
     shared = []
-    for name, values in first.items():
+    for name, values in reference.items():
         if all(name in table and np.array_equal(table[name], values) for table in tables):
             shared.append(name)
-    return bool(shared) and not first.duplicated(shared).any()
+    return bool(shared) and not reference.duplicated(shared).any()
 
 
 def _runs_of_snapshots(
@@ -274,14 +274,14 @@ def _runs_of_snapshots(
         FileError: a file that has several times, or other fields than the first.
     """
     (time,) = parameters.keys() & {*TIMES}
-    first = {name: field.shape for name, field in sources[0].data_vars.items()}
+    shapes = {name: field.shape for name, field in sources[0].data_vars.items()}
     snapshots = []
     for path, source, moment in zip(paths, sources, parameters[time], strict=True):
         problem, fix = "", "give snapshots of the same fields on one grid"
         if source.sizes.get(time, 1) > 1:
             problem = f"has {source.sizes[time]} values of {time}, and one in its name"
             fix = f"put * in place of {{{time}}}, or give another name in braces"
-        elif {name: field.shape for name, field in source.data_vars.items()} != first:
+        elif {name: field.shape for name, field in source.data_vars.items()} != shapes:
             problem = f"has other fields than {paths[0]}, or of other sizes"
         if problem:
             raise FileError(path, problem=problem, fix=fix)

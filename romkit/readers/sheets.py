@@ -56,18 +56,18 @@ def table_of_sheets(path: str | Path, sheets: dict[str, pd.DataFrame]) -> pd.Dat
     Raises:
         FileError: none has numbers, or several have.
     """
-    tables, others = {}, []
+    tables, skipped = {}, []
     for name, cells in sheets.items():
         if cells.map(lambda cell: not isinstance(cell, str) and not pd.isna(cell)).any(axis=None):
             tables[name] = cells
         elif cells.size:
-            others.append(name)
+            skipped.append(name)
     if not tables:
         raise FileError(path, problem="holds no table", fix="write a row of names first")
     if len(tables) > 1:
         raise FileError(path, problem=f"has several sheets, {listed(tables)}", fix=OF_SHEETS)
-    if others:
-        warn(f"sheets without numbers are left out: {listed(others)}", DataWarning)
+    if skipped:
+        warn(f"sheets without numbers are left out: {listed(skipped)}", DataWarning)
     (cells,) = tables.values()
     # as lines of text, on one line each; rows without a cell are empty lines
     text = cells.replace(r"\s*\n\s*", " ", regex=True).to_csv(index=False, header=False)

@@ -71,28 +71,28 @@ def of_table(
     """
     table = with_units_apart(table)
     units = dict(table.attrs["units"])
-    table, levels = _with_columns(table)
-    table = _without_row_numbers(table, guesses)
+    table, levels = _reset_index(table)
+    table = _drop_row_numbers(table, guesses)
     run, time = _run_and_time(table, context, run, time, guesses)
     table = table.assign(**{time: _times(table[time], time)})
-    table = _with_numbers(table, {run, time}, guesses)
+    table = _parse_numbers(table, {run, time}, guesses)
     table = _widened(table, time, units, guesses)
     runs = list(context) if run is None else [run]
     levels = [name for name in table.columns if name in {*levels} - {run, time}]
-    table, space = _with_space(table, [*runs, time], runs, levels, guesses)
+    table, space = _find_space(table, [*runs, time], runs, levels, guesses)
     is_single = run is None and _is_single(table, context, time, space)
     if is_single:
         table, run = table.assign(trajectory=0), "trajectory"
     elif run is None:
-        table, run = _with_runs(table, context, time, space, guesses)
+        table, run = _number_runs(table, context, time, space, guesses)
     keys = [run, time, *space]
     _check_repeated(table, keys, time)
     if not is_single:
-        table = _on_one_clock(table, run, time, guesses)
-    data = _with_constant_coordinates(table, keys, context)
+        table = _share_clock(table, run, time, guesses)
+    data = _build_dataset(table, keys, context)
     if run == "trajectory":
         data = data.drop_vars("trajectory").squeeze(run if is_single else [])
-    return _with_units(data, units), time
+    return _assign_units(data, units), time
 
 
 def with_units_apart(table: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def with_units_apart(table: pd.DataFrame) -> pd.DataFrame:
     bare = [without_unit(name) for name in columns]
     counts = Counter(bare)
     # x(t) is a function of the column t
-    functions = {f"{name}({other})" for name in bare for other in bare}
+    functions = {f"{name}({argument})" for name in bare for argument in bare}
     units, names = {}, {}
     for name, short in zip(columns, bare, strict=True):
         if name != short and counts[short] == 1 and name not in functions:
@@ -112,12 +112,12 @@ def with_units_apart(table: pd.DataFrame) -> pd.DataFrame:
     if names.keys() & {*table.index.names}:
         plain = plain.rename_axis(index=names)
     # a row of units knows better than a name
-    given = {names.get(name, name): unit for name, unit in table.attrs.get("units", {}).items()}
-    plain.attrs = table.attrs | {"units": units | given}
+    row_units = {names.get(name, name): unit for name, unit in table.attrs.get("units", {}).items()}
+    plain.attrs = table.attrs | {"units": units | row_units}
     return plain
 
 
-def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
+def _assign_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
     for name in units.keys() & data.variables.keys():
         data[name].attrs["units"] = units[name]
     return data
@@ -176,7 +176,7 @@ def is_text(column: pd.Series) -> bool:
     return kinds.is_string_dtype(column) or kinds.is_object_dtype(column)
 
 
-def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def _reset_index(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with a column for each level of its index, and the names of these levels.
 
     Raises:
@@ -198,7 +198,7 @@ def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
     """Raise where columns, or levels of the index, have no name of their own, or nothing is there."""
     columns = list(map(str, table.columns))
     repeated = [name for name, number in Counter([*levels, *columns]).items() if number > 1]
-    first = columns[0] if columns else ""
+    header = columns[0] if columns else ""
     refusals = (
         (
             table.columns.nlevels > 1,
@@ -219,9 +219,9 @@ def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
             "rename one of them: table.columns = [...]",
         ),
         (
-            ";" in first or first.startswith(("#", "%")),
+            ";" in header or header.startswith(("#", "%")),
             "columns of a table",
-            f"a column {first[:40]!r}: semicolons between, or a line of comment",
+            f"a column {header[:40]!r}: semicolons between, or a line of comment",
             f"read it by {MORE}",
         ),
         (
@@ -236,18 +236,18 @@ def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
             raise InputError("data", expected=expected, got=got, fix=fix)
 
 
-def _without_row_numbers(table: pd.DataFrame, guesses: Guesses) -> pd.DataFrame:
+def _drop_row_numbers(table: pd.DataFrame, guesses: Guesses) -> pd.DataFrame:
     """Return the table without a first column that nobody named and that counts the rows, as R and
     pandas write it.
     """
-    first = table.columns[0]
-    if first not in ("", "Unnamed: 0") or len(table) < 2:
+    column = table.columns[0]
+    if column not in ("", "Unnamed: 0") or len(table) < 2:
         return table
-    numbers = pd.to_numeric(table[first], errors="coerce")
+    numbers = pd.to_numeric(table[column], errors="coerce")
     if numbers.iloc[0] not in (0, 1) or not (numbers.diff()[1:] == 1).all():
         return table
-    guesses.append(Guess("left out", repr(first), "it has no name, and counts the rows"))
-    return table.drop(columns=first)
+    guesses.append(Guess("left out", repr(column), "it has no name, and counts the rows"))
+    return table.drop(columns=column)
 
 
 def _check_every_row(column: pd.Series, name: str) -> None:
@@ -283,7 +283,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     return column
 
 
-def _with_numbers(
+def _parse_numbers(
     table: pd.DataFrame, labels: set[str | None], guesses: Guesses, *, mostly: float = 0.5
 ) -> pd.DataFrame:
     """Return the table with numbers in place of text that says numbers, NaN where a mark says that
@@ -337,8 +337,8 @@ def _widened(
     value, variable, unit = (_first_of(usual, names) for usual in USUAL)
     if not (value and variable and is_text(table[variable])):
         return table
-    others = table.columns.drop([value, variable])
-    keys = [name for name in others if not _is_about(table, name, variable, unit)]
+    indices = table.columns.drop([value, variable])
+    keys = [name for name in indices if not _is_about(table, name, variable, unit)]
     # text beside one number in each row is a remark or a name of the run
     if not table.duplicated(keys).any():
         return table
@@ -385,7 +385,7 @@ def _check_once(table: pd.DataFrame, keys: Sequence[str], expected: str, fix: st
         raise InputError("data", expected=expected, got=f"several for {row}", fix=fix)
 
 
-def _with_space(
+def _find_space(
     table: pd.DataFrame,
     keys: list[str],
     runs: Sequence[str],
@@ -409,7 +409,7 @@ def _with_space(
     for number in range(1, MOST + 1):
         for names in itertools.combinations(candidates, number):
             if not table.duplicated([*keys, *names]).any():
-                table, space = _along(table, list(names), guesses)
+                table, space = _number_places(table, list(names), guesses)
                 return table, [*levels, *space]
     return table, levels
 
@@ -437,7 +437,7 @@ def _columns_of_places(
             yield name
 
 
-def _along(
+def _number_places(
     table: pd.DataFrame, names: list[str], guesses: Guesses, *, filling: int = 4
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with its dimensions, which are the number of the place where a grid would be
@@ -499,7 +499,7 @@ def _is_single(
     return not bool((steps[changes] > gap * longest).all())
 
 
-def _with_runs(
+def _number_runs(
     table: pd.DataFrame,
     context: Sequence[str],
     time: str,
@@ -561,7 +561,7 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], time: str) -> None
     _check_once(table, keys, expected, fix)
 
 
-def _on_one_clock(table: pd.DataFrame, run: str, time: str, guesses: Guesses) -> pd.DataFrame:
+def _share_clock(table: pd.DataFrame, run: str, time: str, guesses: Guesses) -> pd.DataFrame:
     """Return the table with times that runs share."""
     times = table[time]
     if times.dtype.kind in "mM":
@@ -579,9 +579,7 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str, guesses: Guesses) ->
     return table.assign(**{time: moved})
 
 
-def _with_constant_coordinates(
-    table: pd.DataFrame, keys: Sequence[str], context: Sequence[str]
-) -> xr.Dataset:
+def _build_dataset(table: pd.DataFrame, keys: Sequence[str], context: Sequence[str]) -> xr.Dataset:
     """Return a dataset of the columns; those that stay within each run are coordinates of the runs,
     and those that stay at each place of the places.
 

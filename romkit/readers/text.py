@@ -180,8 +180,8 @@ def table_of_text(path: str | Path, stream: TextIO) -> pd.DataFrame:
     # the dialect by which most cells are numbers or dates, in most columns
     dialect = max(DIALECTS, key=lambda rule: rule.score(sample))
     cells = {k: dialect.cells(line) for k, line in rows.items()}
-    names, units, first = _head(path, lines, cells, dialect)
-    table = _parsed(path, [line for line in lines[first:] if _has_cells(line)], names, dialect)
+    names, units, begin = _head(path, lines, cells, dialect)
+    table = _parsed(path, [line for line in lines[begin:] if _has_cells(line)], names, dialect)
     # a separator at the end of each line makes a column
     if names[-1].startswith("Unnamed: ") and table[names[-1]].isna().all():
         table = table.drop(columns=names[-1])
@@ -235,7 +235,7 @@ def _head(
     sizes = Counter(map(len, list(rows.values())[-HEAD // 2 :]))
     width = max(sizes, key=lambda size: (sizes[size], size))
     above = _rows_above(rows, width, dialect)
-    first = max(above, default=-1) + 1
+    begin = max(above, default=-1) + 1
     names = _names_in_comment(lines[: next(iter(rows))], width, dialect)
     units: list[str] = []
     # names in a comment count where the row above the numbers is too short for names
@@ -246,14 +246,14 @@ def _head(
         if len(before) == len({*before}) == width and "" not in before:
             above.pop()
             names, units = before, names
-    names = _completed(names, lines, rows, first)
+    names = _completed(names, lines, rows, begin)
     _check_names(path, names, width)
     if above:
         texts = [lines[k].strip().strip(",;")[:40] for k in above]
         said = listed(map(repr, texts))
         warn(f"lines above the names of the columns are left out: {said}", DataWarning)
     cells = [cell.strip(" []()-") for cell in units]
-    return names, dict(filter(all, zip(names, cells, strict=False))), first
+    return names, dict(filter(all, zip(names, cells, strict=False))), begin
 
 
 def _rows_above(rows: Rows, width: int, dialect: Dialect) -> list[int]:

@@ -65,20 +65,20 @@ def read(path: Path) -> xr.Dataset:
         FileError: no such file, one that meshio cannot read, no fields, or no meshio.
     """
     if path.suffix.lower() == COLLECTION:
-        return _of_collection(path)
+        return _read_collection(path)
     mesh = _mesh(path)
     if mesh.point_data:
         in_cells = listed(sorted(mesh.cell_data.keys() - mesh.point_data.keys()))
         if in_cells:  # alike for all files, so that it is said once
             fix = "write them at points, or alone"
             warn(f"fields in cells are left out: {in_cells}; {fix}", DataWarning)
-        return _along("point", mesh.point_data, mesh.points)
+        return _build_dataset("point", mesh.point_data, mesh.points)
     if not mesh.cell_data:
         raise FileError(path, problem="has a mesh without fields", fix="write its fields, too")
     # a block for each shape of cells
     fields = {name: np.concatenate(blocks) for name, blocks in mesh.cell_data.items()}
     centers = np.concatenate([mesh.points[block.data].mean(1) for block in mesh.cells])
-    return _along("cell", fields, centers)
+    return _build_dataset("cell", fields, centers)
 
 
 @validated
@@ -121,7 +121,7 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
         )
     target = expanded(path)
     meshio = _library(target)
-    fields, points, cells = _on_mesh(data, time, mesh)
+    fields, points, cells = _fields_by_mesh(data, time, mesh)
     ends = np.cumsum([len(block) for _, block in cells])
     folder = target.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
     return target
 
 
-def _on_mesh(
+def _fields_by_mesh(
     data: xr.Dataset, time: str, mesh: str | os.PathLike[str] | None
 ) -> tuple[dict[str, Array], Array, Cells]:
     """Find the fields (T, places, ...) of data, points (P, 3) and blocks of cells.
@@ -161,9 +161,9 @@ def _on_mesh(
         places = {len(points)}
         wanted = "fields on a grid of at most three axes with coordinates"
     else:
-        known, axes = _mesh(Path(mesh)), []
-        points, cells = known.points, [(block.type, block.data) for block in known.cells]
-        places = {len(points), sum(map(len, known.cells))}
+        template, axes = _mesh(Path(mesh)), []
+        points, cells = template.points, [(block.type, block.data) for block in template.cells]
+        places = {len(points), sum(map(len, template.cells))}
         wanted = f"fields at one of {listed(sorted(places))} points or cells"
     fields, end = {}, 1 + max(len(axes), 1)
     for name, values in numbers.items():
@@ -197,8 +197,8 @@ def _axes(data: xr.Dataset, numbers: Mapping[str, xr.DataArray]) -> list[str]:
     """Return names of the axes of the first field; none where one has no coordinate, or of more
     than the three that cells have.
     """
-    first = next(iter(numbers.values()), xr.DataArray())
-    axes = [str(dim) for dim in first.dims[1:] if dim != "direction"]
+    reference = next(iter(numbers.values()), xr.DataArray())
+    axes = [str(dim) for dim in reference.dims[1:] if dim != "direction"]
     return axes if len(axes) in CELLS and data.indexes.keys() >= {*axes} else []
 
 
@@ -219,7 +219,7 @@ def _grid(axes: list[Array]) -> tuple[Array, Cells]:
     return points, [(kind, np.stack(corners, -1))]
 
 
-def _of_collection(path: Path) -> xr.Dataset:
+def _read_collection(path: Path) -> xr.Dataset:
     """Read the snapshots that a collection lists, along time.
 
     Raises:
@@ -276,7 +276,7 @@ def _library(path: Path) -> ModuleType:
     return meshio
 
 
-def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
+def _build_dataset(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
     """Return fields (places, ...) along a dimension with the coordinates (places, 3) of it.
 
     Coordinates that are the same everywhere, as z in a plane, are left out.

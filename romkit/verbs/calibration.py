@@ -129,11 +129,11 @@ class Calibration:
         """Spread up to times (..., T) since the start, in the largest one of validation; at least
         1.
         """
-        now = _disagreement(spread, self.profile)
+        disagreement = _disagreement(spread, self.profile)
         if self.disagreement is None:
-            return np.ones_like(now)
+            return np.ones_like(disagreement)
         largest = np.interp(lead, self.lead, self.disagreement)  # (T,)
-        excess = np.divide(now, largest, out=np.ones_like(now), where=largest > 0)
+        excess = np.divide(disagreement, largest, out=np.ones_like(disagreement), where=largest > 0)
         return np.maximum(excess, 1.0)
 
     def factor(self, level: float) -> float:

@@ -281,7 +281,7 @@ def _score_table(
         raise _nothing_worked(sweep)
     projections = list(dict.fromkeys(projection for projection, _ in table))
     laws = list(dict.fromkeys(law for _, law in table))
-    scores = _by_projection_and_law(rows, projections, laws)  # each variable (P, L, ...)
+    scores = _arrange(rows, projections, laws)  # each variable (P, L, ...)
     scores["equations"] = scores["equations"].astype(object).fillna("failed").astype(str)
     for name in OF_THE_PROJECTION:
         # all laws have the same number, but for those that failed, which have none
@@ -290,7 +290,7 @@ def _score_table(
     return scores.assign_attrs(folder=str(folder), failed=json.dumps(failed))
 
 
-def _by_projection_and_law(
+def _arrange(
     rows: Mapping[tuple[str, str], xr.Dataset], projections: Sequence[str], laws: Sequence[str]
 ) -> xr.Dataset:
     """Return rows as one table, in the order in which methods and laws were named; NaN where there

@@ -116,7 +116,7 @@ class Ensemble:
         """
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
-        return self._with_interval(self._mean_and_spread(data, None, **options), level)
+        return self._add_interval(self._mean_and_spread(data, None, **options), level)
 
     @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
@@ -128,8 +128,8 @@ class Ensemble:
         """
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
-        run = self._over_members(with_trajectories(run), None)
-        band = self._with_interval(run, level)
+        run = self._member_statistics(with_trajectories(run), None)
+        band = self._add_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
     @validated
@@ -243,7 +243,7 @@ class Ensemble:
         for rows in self._parts_of(data):
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
-            bands.append(self._over_members(run, of_members))
+            bands.append(self._member_statistics(run, of_members))
         if len(bands) == 1:
             return bands[0]
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
@@ -256,7 +256,7 @@ class Ensemble:
         at_once = max(1, NUMBERS // of_a_trajectory)
         return [slice(begin, begin + at_once) for begin in range(0, number, at_once)]
 
-    def _over_members(self, run: xr.Dataset, members: Array | None) -> xr.Dataset:
+    def _member_statistics(self, run: xr.Dataset, members: Array | None) -> xr.Dataset:
         """Mean and spread of the finite ones of some members (B, C), all by default."""
         state = run["state"].transpose("seed", *DIMS)
         every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
@@ -284,7 +284,7 @@ class Ensemble:
             lost=(run["status"] != 0).mean("seed").assign_attrs(diverged),
         )
 
-    def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
+    def _add_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
         return with_interval(run, half, level)
 
@@ -389,4 +389,4 @@ def _stacked_tuples(
     """Return a tuple of stacks; names are the same in all of them."""
     if all(isinstance(x, str) for x in tuples[0]):
         return tuples[0]
-    return tuple(stacked(list(parts), join) for parts in zip(*tuples, strict=True))
+    return tuple(stacked(list(fields), join) for fields in zip(*tuples, strict=True))

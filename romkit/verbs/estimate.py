@@ -67,19 +67,19 @@ def indicators_of(
     variance = np.ma.masked_invalid(x).var(1).mean(-1)
     extent = np.sqrt(variance.filled(np.inf))  # (C,) of the path, from its mean
     if system is None:
-        return _of_ensemble(run, t, std, extent)
+        return _ensemble_indicators(run, t, std, extent)
     steps = len(t) - 1
     # windows over a run of so many steps; a single one is at its end
     length = max(1, round(share * steps / windows))
-    last = steps - length
-    begin = 0 if windows > 1 else last
-    places = np.linspace(begin, last, windows)
+    end = steps - length
+    begin = 0 if windows > 1 else end
+    places = np.linspace(begin, end, windows)
     begins = Begins(places.round().astype(int), length)
     gaps = _windows(run, system, t, x, std[rows], rows, begins)
-    return _of_windows(x, t, gaps, begins, extent)
+    return _window_indicators(x, t, gaps, begins, extent)
 
 
-def _of_ensemble(run: xr.Dataset, t: Array, std: Array, extent: Array) -> Indicators:
+def _ensemble_indicators(run: xr.Dataset, t: Array, std: Array, extent: Array) -> Indicators:
     """Return indicators by the disagreement of an ensemble, in place of windows."""
     square = np.square(run["spread"].values / std).mean(-1)
     spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
@@ -147,7 +147,7 @@ def _windows(
     return gaps
 
 
-def _of_windows(x: Array, t: Array, gaps: Gaps, begins: Begins, extent: Array) -> Indicators:
+def _window_indicators(x: Array, t: Array, gaps: Gaps, begins: Begins, extent: Array) -> Indicators:
     """Return indicators of a path (C, T, r) at all times, from its windows."""
     ends = begins.steps + begins.length
     middle = (t[begins.steps] + t[ends]) / 2
@@ -157,10 +157,10 @@ def _of_windows(x: Array, t: Array, gaps: Gaps, begins: Begins, extent: Array) -
     lag = integrate.cumulative_trapezoid(rates, t, initial=0)  # (C, T)
     pairs = zip(x, np.abs(lag), strict=True)
     shift = np.stack([_shifted(path, late, t) for path, late in pairs])
-    known = np.isfinite(local) & np.isfinite(x).all(-1)
-    local = np.where(known, local, np.inf)
-    shift = np.where(known, shift, 0.0)
-    trusted = np.where(known, trust * shift, 0.0)
+    is_known = np.isfinite(local) & np.isfinite(x).all(-1)
+    local = np.where(is_known, local, np.inf)
+    shift = np.where(is_known, shift, 0.0)
+    trusted = np.where(is_known, trust * shift, 0.0)
     predictors = _predictors(gaps.early.T, local, (shift, trusted), extent)
     steps = len(t) - 1
     share = len(begins.steps) * begins.length / steps

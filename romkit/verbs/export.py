@@ -412,14 +412,14 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
         inputs = (control[:, :q], at_end)
 
     def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, *u: Tensor) -> Tensor:
-        rate, *_ = _bound(model, c, _over_step(t, h, *u))
+        rate, *_ = _bound(model, c, _step_inputs(t, h, *u))
         return step_by_tensor(rate, t, w, h)
 
     def encode(x: Tensor, c: Tensor) -> Tensor:
-        return _bound(model, c, _over_step(t, 1.0, *inputs))[1](x)
+        return _bound(model, c, _step_inputs(t, 1.0, *inputs))[1](x)
 
     def decode(w: Tensor, c: Tensor) -> Tensor:
-        return _bound(model, c, _over_step(t, 1.0, *inputs))[2](w)
+        return _bound(model, c, _step_inputs(t, 1.0, *inputs))[2](w)
 
     programs: dict[Path, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         target: (step, (t, t + 0.01, latent, context, *inputs)),
@@ -447,7 +447,7 @@ def _program(function: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> 
     return content.getbuffer()
 
 
-def _over_step(t: Tensor, h: Tensor | float, *ends: Tensor) -> Control | None:
+def _step_inputs(t: Tensor, h: Tensor | float, *ends: Tensor) -> Control | None:
     """Return inputs over a step from t to t + h: none, held ones, or a line between those at its
     ends.
     """

@@ -143,7 +143,7 @@ def fit(
     models = _initial(kind, sizes | _architecture(settings), training, seed_numbers)
     started = start is not None and kind.trained
     if started:
-        models = _with_parameters_of(models, start)
+        models = _copy_parameters(models, start)
 
     run = Run(
         recipe,
@@ -210,13 +210,13 @@ def _trained(
     run: Run, models: Sequence[Projection], seeds: Sequence[int], executor: object
 ) -> list[Projection]:
     """Return the models after training, in pieces of the seeds where other processes take some."""
-    pieces = [(models[part], seeds[part]) for part in cut(len(seeds), executor)]
+    pieces = [(models[piece], seeds[piece]) for piece in cut(len(seeds), executor)]
     with bars(run.watch.verbose):
         trained = mapped(run.train, pieces, executor, "pieces of the seeds")
         return list(itertools.chain.from_iterable(trained))
 
 
-def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list[Projection]:
+def _copy_parameters(models: Sequence[Projection], start: Projection) -> list[Projection]:
     """Return the models with the parameters of others, one each, in their own frames.
 
     Raises:

@@ -195,11 +195,11 @@ def _libraries(
     name: str, sources: dict[str, str], platforms: Sequence[str] | None
 ) -> dict[str, bytes]:
     """Return the sources, compiled for each platform, by their places in the FMU."""
-    here = this_platform()
+    native = this_platform()
     libraries = {}
-    for chosen in (here,) if platforms is None else platforms:
+    for chosen in (native,) if platforms is None else platforms:
         # the compiler of this machine is tried first, by which most FMUs are made
-        target = None if chosen == here else PLATFORMS[chosen]
+        target = None if chosen == native else PLATFORMS[chosen]
         system = chosen.rpartition("-")[2]
         file = f"{name}.{SUFFIXES[system]}"
         libraries[f"binaries/{chosen}/{file}"] = _library(sources, target)

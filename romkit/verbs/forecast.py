@@ -172,10 +172,10 @@ def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, num
     """Return the latent state of `number` trajectories, from full or latent states and velocities."""
     names = _checked_names(start, model.problem.order)
     size = np.shape(start["initial_state"])[-1]
-    parts = tuple(tensors.states(name, start[name], size, number) for name in names)
+    states = tuple(tensors.states(name, start[name], size, number) for name in names)
     if _is_full(model.model.projection, start):
-        return model.start(t, parts)
-    return model.problem.join(*parts).expand(*model.lead, -1)
+        return model.start(t, states)
+    return model.problem.join(*states).expand(*model.lead, -1)
 
 
 def _is_full(projection: Projection, start: Mapping[str, object]) -> bool:
@@ -217,7 +217,7 @@ def _flattened(layout: Layout, state: object) -> object:
     if isinstance(state, pd.DataFrame):  # a row of a table, or several
         state = of_rows(layout, state)
     if isinstance(state, xr.DataArray) and not layout.is_plain:
-        state = _of_variable(layout, state)
+        state = _name_variable(layout, state)
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:
@@ -230,7 +230,7 @@ def _flattened(layout: Layout, state: object) -> object:
     return layout.gather(state, lead)
 
 
-def _of_variable(layout: Layout, state: xr.DataArray) -> xr.DataArray | xr.Dataset:
+def _name_variable(layout: Layout, state: xr.DataArray) -> xr.DataArray | xr.Dataset:
     """Return an array in the own dimensions of the only variable of a layout, as this variable."""
     if len(layout.variables) != 1:
         return state

@@ -71,19 +71,19 @@ def hidden_manifold(
         fix = "give 'ncae', or find the parameters by romkit.hidden_context first"
         raise InputError("method", expected="a trained method", got=kind.name, fix=fix)
     data = described(runs, context)
-    known = known_names(data, group, context)
+    parameters = known_names(data, group, context)
     names, rows = in_order(labels_of(data, group))
     if len(names) < 3:
         fix = "name what tells them apart, group='batch', or give more runs"
         raise InputError("group", expected="3 groups or more", got=len(names), fix=fix)
     start = _told(data, rows, number)
     numbers = 2 * rows / (len(names) - 1) - 1
-    marked = _declared(data, known, np.tile(numbers[:, None], number))
-    free = _with_values(kind, start)
+    marked = _declared(data, parameters, np.tile(numbers[:, None], number))
+    free = _embed_values(kind, start)
     options: dict[str, Any] = {**sizes, **settings}
     model = fit(free, marked, **options)
     values = _filled(model.get_parameter(VALUES)).detach().double().numpy()
-    return _plain(kind, model), _declared(data, known, values[rows])
+    return _plain(kind, model), _declared(data, parameters, values[rows])
 
 
 def _told(data: xr.Dataset, rows: Array, number: int) -> Tensor:
@@ -115,7 +115,7 @@ def _filled(values: Tensor) -> Tensor:
     return 2 * (values - low) / divisor(high - low) - 1
 
 
-def _with_values(kind: type[Projection], start: Tensor) -> type[Projection]:
+def _embed_values(kind: type[Projection], start: Tensor) -> type[Projection]:
     """Return a method of which values (G, r) of the groups are parameters: its hidden context is the
     number of a group, spread over [-1, 1].
     """

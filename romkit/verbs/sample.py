@@ -209,12 +209,12 @@ def sample(
         first=nearest(places, points[: len(grid)]),
     )
     rounds: list[Round] = []
-    new = plan.first
+    added = plan.first
     with runtime.track(range(plan.budget), "contexts") as bar:
-        while new:
-            rounds.append(_round(plan, rounds[-1] if rounds else None, new))
-            bar.update(len(new))
-            new = _next(plan, rounds)
+        while added:
+            rounds.append(_round(plan, rounds[-1] if rounds else None, added))
+            bar.update(len(added))
+            added = _next(plan, rounds)
     latest = rounds[-1]
     return Sample(latest.data, latest.model, latest.dynamics, _history(plan, rounds))
 
@@ -399,7 +399,7 @@ def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
         name: ("trajectory", plan.grid[:, k], data[name].attrs) for k, name in enumerate(plan.names)
     }
     judged = functools.partial(_estimate, followed, plan.judge, plan.windows)
-    estimate = _in_pieces(judged, starts.assign_coords(contexts), plan.executor)
+    estimate = _map_pieces(judged, starts.assign_coords(contexts), plan.executor)
     errors = score(data, followed(data))["nrmse"].mean("time").values
     with np.errstate(divide="ignore", invalid="ignore"):
         # errors at the contexts of the fit are known: one factor gives estimates their unit
@@ -415,12 +415,12 @@ def _data(plan: Plan, before: Round | None, chosen: list[int]) -> tuple[xr.Datas
     if isinstance(plan.source, xr.Dataset):
         return plan.source.isel(trajectory=chosen), plan.source
     runs = []
-    new = chosen
+    added = chosen
     if before is not None:
         runs.append(before.data)
-        new = chosen[len(before.chosen) :]
+        added = chosen[len(before.chosen) :]
     rows = []
-    for values in plan.grid[new].tolist():
+    for values in plan.grid[added].tolist():
         context = dict(zip(plan.names, values, strict=True))
         rows.append((plan.source, context, plan.folder))
     runs += mapped(_simulated, rows, plan.executor, "simulations")
@@ -546,7 +546,7 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
     return open_dataset(file)
 
 
-def _in_pieces(
+def _map_pieces(
     function: Callable[[xr.Dataset], Array], data: xr.Dataset, executor: Pool | None
 ) -> Array:
     """function(data) (C,), of some trajectories at a time, as many as memory holds."""

@@ -165,7 +165,7 @@ def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
     the last other one.
     """
     nothing = nothing.expand(errors.shape)
-    known = torch.where(nothing, times[0], times)
-    longest = known.amax(-1) - times[0]
+    usable = torch.where(nothing, times[0], times)
+    longest = usable.amax(-1) - times[0]
     errors = torch.where(nothing, 0.0, errors)
     return torch.minimum(unchecked(valid_time)(times, errors), longest)

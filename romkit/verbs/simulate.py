@@ -206,9 +206,9 @@ def _simulated(
     else:
         default = system.start(contexts)
     named = dict(zip(NAMES, default, strict=False)) | start
-    parts = tuple(named.values())
+    state = tuple(named.values())
     with torch.no_grad():
-        return unchecked(system.simulate)(parts, path or contexts, times, engine=engine)
+        return unchecked(system.simulate)(state, path or contexts, times, engine=engine)
 
 
 def _joined(pieces: Sequence[Motion]) -> Motion:

@@ -36,12 +36,12 @@ class Widening(NamedTuple):
         it says scatter less.
         """
         excess = np.maximum(np.square(missed) - np.square(sizes), 0.0)
-        several = []
+        fits = []
         for relative in (True, False):
             unit = sizes if relative else np.ones_like(sizes)
             factor = np.sqrt(np.median(excess / np.square(gaps * unit)))
-            several.append(cls(float(factor), relative))
-        return min(several, key=lambda each: np.log(missed / each.of(sizes, gaps)).std())
+            fits.append(cls(float(factor), relative))
+        return min(fits, key=lambda each: np.log(missed / each.of(sizes, gaps)).std())
 
     def of(self, sizes: Array, gaps: Array) -> Array:
         """Return sizes (k,) of errors in gaps (k,), of those beside runs (k,)."""

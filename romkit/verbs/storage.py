@@ -129,10 +129,10 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     data = opened(paths, along, parameters)
     if isinstance(data, xr.Dataset):
         return data
-    return _of_table(data, along, parameters)
+    return _convert_table(data, along, parameters)
 
 
-def _of_table(
+def _convert_table(
     table: pd.DataFrame, along: str | None, parameters: Mapping[str, Sequence[float]]
 ) -> xr.Dataset:
     """Convert a table of runs to a dataset, in memory."""

@@ -26,8 +26,8 @@ def checked_data(kind: type[Projection], data: xr.Dataset, basis: int | Basis | 
     chunk.
     """
     if basis is None:
-        data = _in_memory(data)
-    data = _with_velocities(kind, data, basis)
+        data = _load_chunks(data)
+    data = _add_velocities(kind, data, basis)
     _warn_undeclared_context(data)
     return data
 
@@ -189,7 +189,7 @@ def _symmetric(
     return shifts
 
 
-def _in_memory(data: xr.Dataset, *, copies: int = 5) -> xr.Dataset:
+def _load_chunks(data: xr.Dataset, *, copies: int = 5) -> xr.Dataset:
     """Return the data, which are read if they are in chunks of dask.
 
     `copies`: memory that training takes, in sizes of states and velocities in float64.
@@ -214,7 +214,7 @@ def _in_memory(data: xr.Dataset, *, copies: int = 5) -> xr.Dataset:
     return runtime.computed("data", data)[0]
 
 
-def _with_velocities(
+def _add_velocities(
     kind: type[Projection], data: xr.Dataset, basis: int | Basis | None
 ) -> xr.Dataset:
     """Return the data, checked, with velocities, unless a basis gives coordinates to differentiate;

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli.forecast import _time_since, _with_first_state
+from romkit.cli.forecast import _describe_start, _time_since
 from romkit.data import describe
 from romkit.laws import SINDy
 
@@ -36,7 +36,7 @@ def model(waves):
 def test_a_state_in_the_form_of_the_runs(waves, model, tmp_path, times):
     start = waves.isel(run=1, time=slice(0, times), drop=True)
     start.assign_attrs(speed=1.5, author="me").to_netcdf(tmp_path / "start.nc")
-    data = _with_first_state([str(tmp_path / "start.nc")], model[0])
+    data = _describe_start([str(tmp_path / "start.nc")], model[0])
     assert np.array_equal(data.state.values[0, 0], start.u.values[0])
     assert data.speed.values.tolist() == [1.5]
 
@@ -51,7 +51,7 @@ def test_a_table_of_one_row_for_each_run_holds_states(tmp_path):
     pod = romkit.fit("pod", data, latent_dim=2)
     start = pd.DataFrame({"k": [1.5, 2.5], "time": 0.0, "q1": [0.1, 0.2], "q2": [0.0, 0.0]})
     start.to_csv(tmp_path / "start.csv", index=False)
-    read = _with_first_state([str(tmp_path / "start.csv")], pod)
+    read = _describe_start([str(tmp_path / "start.csv")], pod)
     assert np.array_equal(read.state.values, [[[0.1, 0.0]], [[0.2, 0.0]]])
     assert np.array_equal(read.k, [1.5, 2.5])
 
@@ -81,6 +81,6 @@ def test_a_parameter_in_the_name_of_the_file(waves, model, tmp_path):
     for run in (0, 2):
         start = waves.isel(run=run, time=[0], drop=True)
         start.to_netcdf(tmp_path / f"start_{float(waves.speed[run])}.nc")
-    data = _with_first_state([str(tmp_path / "start_{speed}.nc")], model[0])
+    data = _describe_start([str(tmp_path / "start_{speed}.nc")], model[0])
     assert data.speed.values.tolist() == [1.0, 2.0]
     assert np.array_equal(data.state.values[:, 0], waves.u.values[[0, 2], 0])
