@@ -132,7 +132,7 @@ def _check(projection: Projection) -> None:
             "projection",
             expected="one with a context",
             got="one without",
-            fix="fit one on data with a context",
+            fix="fit it to runs at several parameter values, declared as the context",
         )
 
 

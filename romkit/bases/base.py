@@ -357,7 +357,7 @@ class Basis(Display):
         return Basis.with_dual(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
 
     def with_units(self, units: Sequence[str]) -> "Basis":
-        """Basis of the same modes, of components in these units."""
+        """Copy the basis, with units of its components."""
         basis = copy.copy(self)
         basis.units = tuple(units)
         return basis

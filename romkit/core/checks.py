@@ -105,7 +105,7 @@ def steps(duration: float, dt: float, *, apart: float = 0.1) -> int:
         return number
     raise InputError(
         "duration",
-        expected="1 to 2**53 intervals of the output",
+        expected="1 to 2**53 steps of dt",
         got=f"{duration:g} in steps of {dt:g}",
         fix="change the duration, or dt",
     )

@@ -134,7 +134,7 @@ def with_unit(unit: object, pattern: str = " {}") -> str:
 
 
 def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
-    """Return coordinates of numbers along trajectories, or along trajectories and time; labels are
+    """Return numeric coordinates along trajectories, or along trajectories and time; labels are
     left out.
 
     A run of a single trajectory has its parameters as scalars.

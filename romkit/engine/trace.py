@@ -61,7 +61,7 @@ class Trace(NamedTuple):
     def module(
         self, dtype: torch.dtype | None = None
     ) -> Callable[..., Tensor | tuple[Tensor, ...]]:
-        """Turn the trace back into a function of tensors; `dtype` is a precision other than that of
+        """Rebuild a callable from the trace; `dtype` is a precision other than that of
         the inputs.
         """
         graph = _Graph(self.inputs, dtype)

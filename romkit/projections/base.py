@@ -122,7 +122,7 @@ class Projection(Display, nn.Module):
         return count
 
     def of_coordinates(self) -> "Projection":
-        """Return the projection of coordinates in the basis; the projection itself without one."""
+        """Return the inner projection, of basis coordinates; the projection itself without a basis."""
         if self.basis is None:
             return self
         return self.in_frame(self.frame.of_coordinates())

@@ -296,7 +296,7 @@ class MuJoCo(MechanicalSystem):
                 "system",
                 expected="a smooth model",
                 got=f"one with {', '.join(self._unsmooth)}",
-                fix="take them out of the model; or fit laws to its data, which need no field",
+                fix="remove them from the model, or fit a law to its data: romkit.law",
             )
         # inside torch.func, tensors have no numbers, not even those from outside
         with torch._C._DisableFuncTorch():
@@ -364,8 +364,8 @@ class MuJoCo(MechanicalSystem):
                 raise InputError(
                     "start",
                     expected="quaternions",
-                    got="one of zeros",
-                    fix="give 1, 0, 0, 0 for one that is not turned",
+                    got="a quaternion of zeros",
+                    fix="give 1, 0, 0, 0 for no rotation",
                 )
 
     def _check_motion(self, motion: object, times: Tensor, contexts: Tensor) -> None:
