@@ -52,7 +52,8 @@ def changes(
     contexts: Tensor,
     wanted: Tensor,
     groups: Sequence[Array],
-    shifts: Tensor | None = None,
+    clocks: Tensor | None = None,
+    by_clock: Tensor | None = None,
     smoother: Smoother = SPLINE,
 ) -> Array:
     """Change (k, T, n) of interpolated runs without those of each group, root of the sum of squares.
@@ -65,7 +66,8 @@ def changes(
         contexts: (C, p) of these, scaled.
         wanted: contexts (k, p), scaled likewise.
         groups: numbers of the runs that are left out together.
-        shifts: (C, T, n) changes by the clock of each run, where these are interpolated too.
+        clocks: (C,) of the runs, where these are interpolated too.
+        by_clock: (T, n) change by the clock of a run.
         smoother: of the runs.
 
     Source: Efron, Stein (1981), The jackknife estimate of variance.
@@ -73,8 +75,8 @@ def changes(
     square = torch.zeros(len(wanted), *states.shape[1:], dtype=torch.float64)
     for weights in numerics.changes(smoother, contexts, wanted, groups):
         change = torch.einsum("kc,ctn->ktn", weights, states)
-        if shifts is not None:
-            change = change - torch.einsum("kc,ctn->ktn", weights, shifts)
+        if clocks is not None and by_clock is not None:
+            change -= (weights @ clocks)[:, None, None] * by_clock
         square += change.square()
     together = square.mean(-1).sqrt().numpy()  # (k, T)
     smooth = _smoothed(together)

@@ -199,24 +199,15 @@ class InterpolatedRuns:
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=likely(whole._in_phase(0.0), whole._known))
-        errors, sizes = whole._left_out(train)
-        farthest = [NEAR]
-        for error in errors:
-            square = torch.from_numpy(np.square(error / whole._deviation))
-            distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
-            farthest.append(np.nanmax(distance))
-        tolerance = float(np.nanmax(farthest))
+        several, farthest = whole._left_out(train)
         calibration = None
-        if with_bars and sum(map(len, errors)) > 1:
-            for error, size in zip(errors, sizes, strict=True):
-                error /= size  # in place, since fields are large
-            del sizes
-            relative = np.concatenate(errors)  # (V, T, n)
-            del errors
+        if with_bars and sum(map(len, several)) > 1:
+            relative = np.concatenate(several)  # (V, T, n)
+            del several
             spread = np.broadcast_to(0.0, relative.shape)
             times = train["time"].values.astype(float)
             calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
-        return replace(whole, tolerance=tolerance, calibration=calibration)
+        return replace(whole, tolerance=max(NEAR, farthest), calibration=calibration)
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = 0.9) -> xr.Dataset:
@@ -331,26 +322,33 @@ class InterpolatedRuns:
         """Return states (C, T, n) of the runs, in deviations, at equal times, or at the phases that
         a run with this clock has at these.
         """
-        states = self.runs["state"].values / self._deviation
+        states = self.runs["state"].values
         if self.clocks is None:
-            return torch.from_numpy(states)
+            return torch.from_numpy(states / self._deviation)
         times = _times(self.runs).numpy()
         phases = (times - times[0]) * np.exp(-clock)
-        return torch.from_numpy(at_phases(states, times, self.clocks, phases))
+        at_equal = at_phases(states, times, self.clocks, phases)
+        at_equal /= self._deviation
+        return torch.from_numpy(at_equal)
 
-    def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
-        """Return errors (k, T, n) on the runs of each context between others, from all but these,
-        and the sizes (k, T, n) by which errors are measured there.
+    def _left_out(self, train: xr.Dataset) -> tuple[list[Array], float]:
+        """Return errors (k, T, n) on the runs of each context between others, from all but these, in
+        the sizes of errors there, and the largest distance of these runs, in deviations.
         """
-        errors, sizes = [], []
+        relative = []
+        farthest = [0.0]
         for left_out in groups_between(train):
             kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
             clocks = None if self.clocks is None else self.clocks[kept]
             fewer = replace(self, runs=self.runs.isel(trajectory=kept), clocks=clocks)
             missed = train.isel(trajectory=left_out)
-            errors.append(_truth(missed) - fewer._states(missed))
-            sizes.append(fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed)))
-        return errors, sizes
+            error = _truth(missed) - fewer._states(missed)
+            square = torch.from_numpy(np.square(error / self._deviation))
+            distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
+            farthest.append(np.nanmax(distance))
+            error /= fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed))
+            relative.append(error)
+        return relative, float(np.nanmax(farthest))
 
     def expected(self, contexts: Array, deviation: Array) -> Array:
         """Return expected errors (k,) of runs at contexts (k, p), by the scale of the intervals and in
@@ -403,8 +401,9 @@ class InterpolatedRuns:
             (course,) = combined(self.smoother.weights(known, context[None]), runs)
             # later by a share of the time since the start, as the clock without a run has it
             (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
-            clocks = of_clocks[:, None, None] * (since * rate)
-            several.append(changes(runs, known, context[None], groups, clocks, self.smoother))
+            by_clock = since * rate
+            where = known, context[None], groups
+            several.append(changes(runs, *where, of_clocks, by_clock, self.smoother))
         return np.concatenate(several)
 
     def _states(self, data: xr.Dataset) -> Array:
