@@ -29,6 +29,9 @@ from romkit.laws.shooting import CLEAN, EXACT
 from romkit.laws.shorten import without_shift
 from romkit.laws.trajectories import context_terms
 
+MANY = 10
+"""Samples for each term from which on all of them are fitted, and no terms are selected before."""
+
 # -- the law ---------------------------------------------------------------------------------------
 
 
@@ -211,7 +214,10 @@ class Rational(TrajectoryEstimator):
         return settings
 
     def compared(self, samples: LatentSamples, seed: int) -> RationalLaw:
-        return self._law(samples, most=2_000, rounds=6)
+        settings = self._complete(samples)
+        # all terms at once are found in fewer rounds than the few that matter
+        enough = MANY * settings._columns(samples)
+        return settings._law(samples, most=max(2_000, enough), rounds=6)
 
     def _fit(self, samples: LatentSamples, seed: int) -> RationalLaw:
         return self._law(samples, most=6_000, rounds=15)
@@ -266,10 +272,14 @@ class Rational(TrajectoryEstimator):
                     best, least = replace(self, latent=latent, power=power), error
         return best
 
-    def _law(self, samples: LatentSamples, most: int, rounds: int) -> RationalLaw:
-        settings = self
+    def _complete(self, samples: LatentSamples) -> "Rational":
+        """Return these settings, or the first candidate where some of them are open."""
         if None in (self.degree, self.context_degree, self.latent, self.power):
-            settings = self.candidates(samples)[0]
+            return self.candidates(samples)[0]
+        return self
+
+    def _law(self, samples: LatentSamples, most: int, rounds: int) -> RationalLaw:
+        settings = self._complete(samples)
         intervals = _intervals(samples, settings, most)
         found = _fitted(intervals, settings, rounds)
         return _as_law(found, intervals, samples)
@@ -619,18 +629,15 @@ def _iterated(
     rounds: int,
     support: Tensor | None = None,
     *,
-    many: int = 10,
     settled: float = 1e-2,
 ) -> _Found:
     """Return the solution along trajectories of its own: of the terms of a support, or of all where
     there are many samples for each, else of those that are selected anew in each round.
 
-    `many`: samples for each term from which on all of them are fitted.
-
     `settled`: relative change of the error by which rounds end.
     """
     columns = 2 * len(intervals.basis.names)
-    selects = support is None and len(intervals.begin) < many * columns
+    selects = support is None and len(intervals.begin) < MANY * columns
     best, last = None, math.inf
     for _ in range(rounds):
         if selects:
@@ -654,9 +661,9 @@ def _best_start(
     *,
     most: int = 1_000,
     quantiles: tuple[float, ...] = (0.25, 0.5, 0.75),
-    rounds: int = 3,
+    rounds: int = 1,
 ) -> _Denominator:
-    """Return the denominator after some rounds from which trajectories miss least: there are several
+    """Return the denominator after a round from which trajectories miss least: there are several
     minima.
 
     `most`: samples that are enough to compare by.
