@@ -107,7 +107,7 @@ def shortened(
     deadline = time.process_time() + seconds
     full = unshifted(law, samples)
     if errors is None:
-        errors = torch.cat([*left_out(lambda train: _fitted(full, train))])
+        errors = torch.cat([*left_out(lambda train: with_same_terms(full, train))])
     limit = Limit.of(errors, left_out)
     shortest = full
     for start in _without_dependent(full, samples):
@@ -117,7 +117,7 @@ def shortened(
     if shortest is full:
         return law
     # once more, since a fit holds coefficients a little where it begins
-    shortest = _fitted(shortest, samples)
+    shortest = with_same_terms(shortest, samples)
     before = law.coefficient_count
     after = shortest.coefficient_count
     source = f"{law.source}; shortened from {before} to {after} terms"
@@ -153,7 +153,7 @@ class Limit:
     def admits(self, law: Equation) -> bool:
         """Tell whether a law of these terms is as good; no further fold is fitted once it is not."""
         total = 0.0
-        for errors in self.left_out(functools.partial(_fitted, law)):
+        for errors in self.left_out(functools.partial(with_same_terms, law)):
             total += float(errors.nansum())
             if not total <= self.allowed * self.number:
                 return False
@@ -174,7 +174,7 @@ def _as_short(
     else:
         shortest = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
     while shortest is not None and time.process_time() < deadline:
-        law = _fitted(shortest, samples)
+        law = with_same_terms(shortest, samples)
         shorter = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
         if shorter is None:
             return law
@@ -482,7 +482,7 @@ def _bracket(path: list[Equation], limit: Limit, deadline: float) -> tuple[int, 
     return bad, len(path)
 
 
-def _fitted(law: Equation, samples: LatentSamples) -> Equation:
+def with_same_terms(law: Equation, samples: LatentSamples) -> Equation:
     """Return the law of the terms of another one, fitted to samples by shooting."""
     fit = Fit(samples, law.basis, 0.0, law.support)
     coefficients = fit.near(law.coefficients)

@@ -169,7 +169,7 @@ def learn(
         order = _tried(spaces, latent_dim, kinds, SEARCHED * seconds, seed, policy)
         chosen = _chosen(order, policy)
         whole = fitted_model(chosen.model, ALL, bounded=bounded)
-        of_folds = left_out(chosen.model, whole.terms, bounded=bounded)
+        of_folds = left_out(chosen.model, whole.refit, bounded=bounded)
     chosen.model.spaces.warn_of_basis()
     judged = of_folds
     if test is not None:

@@ -1,5 +1,6 @@
 """Forecasts of runs by models with the same settings that have not seen them."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,17 +16,18 @@ from romkit.integrators import LearnedField
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL
 from romkit.laws.equations import Equation
-from romkit.laws.features import Features
 from romkit.laws.joint import jointly, with_terms
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples
 from romkit.laws.shooting import POLISHED
+from romkit.laws.shorten import FitTo, with_same_terms
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
 from romkit.learning.rollouts import quiet, quietly, rolled_out
 from romkit.projections import Projection
+from romkit.solvers import Adaptive
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
 
@@ -37,13 +39,13 @@ class Fitted(NamedTuple):
         projection: the manifold.
         law: of its latents.
         errors: (C,) of its forecasts of all runs [deviations].
-        terms: of a law that was fitted together with the states of noisy runs; None of others.
+        refit: fits the terms of the law to other samples, where not all terms of its kind are left.
     """
 
     projection: Projection
     law: LearnedField
     errors: Array
-    terms: Features | None = None
+    refit: FitTo | None = None
 
 
 class LeftOut(NamedTuple):
@@ -68,59 +70,66 @@ class LeftOut(NamedTuple):
 def fitted_model(
     candidate: ModelCandidate,
     fold: int,
-    terms: Features | None = None,
+    refit: FitTo | None = None,
     *,
     bounded: bool = False,
     shortening: float = 30.0,
 ) -> Fitted:
     """Fit manifold and law of a candidate to the runs that a fold keeps; to all for `ALL`.
 
-    Where runs have noise, an equation of all of them is fitted together with their states, if it is
-    as good then, and equations of folds likewise.
+    An equation of all runs is shortened, and where they have noise fitted together with their
+    states, if it is as good then; equations of folds have the same terms.
 
-    `terms`: of an equation of all runs that was fitted together with their states.
+    `refit`: fits the terms of the equation of all runs, where not all of its kind are left.
 
     `bounded`: whether to make it a law that cannot blow up.
 
     `shortening`: CPU seconds after which no shorter equation is tried.
     """
+    judge = candidate.space(fold).judge
+    train, rows = candidate.kept(fold)
     with quiet():
-        law = candidate.fit(fold)
-        judge = candidate.space(fold).judge
-        train, rows = candidate.kept(fold)
-        if candidate.estimator.refine:
-            law = refined(law, train, judge, rows)
-        seconds = min(shortening, runtime.left())
-        if terms is not None:
-            law = with_terms(terms, train)
-        elif fold == ALL and seconds > 0:
-            law, terms = _of_all(law, candidate, train, seconds)
+        if refit is not None:
+            law: LearnedField = refit(train)
+        else:
+            law = candidate.fit(fold)
+            if candidate.estimator.refine:
+                law = refined(law, train, judge, rows)
+        # the laws of the folds, of the same terms, need as long as that of all runs
+        seconds = min(shortening, runtime.left() / 2)
+        if fold == ALL and seconds > 0:
+            law, refit = _of_all(law, candidate, train, seconds)
         if bounded:
             law = bounded_law(law, train)
-        # steps so short that their error is none of the law's, as forecasts have it
-        errors = judge.errors(law, judge.runs, POLISHED).numpy(force=True)
+        # steps so short that their error is none of the law's; forecasts have that of their solver
+        errors = judge.errors(law, judge.runs, POLISHED).clamp(min=Adaptive().rtol).numpy(force=True)
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
-    return Fitted(projection, law, errors, terms)
+    return Fitted(projection, law, errors, refit)
 
 
 def _of_all(
     law: LearnedField, candidate: ModelCandidate, train: LatentSamples, seconds: float
-) -> tuple[LearnedField, Features | None]:
-    """Return the law of a complete state without the noise of its runs, with its terms, or a shorter
-    one: equations of physical quantities are read, and latents of fields are means over noise.
+) -> tuple[LearnedField, FitTo | None]:
+    """Return the law of a complete state without the noise of its runs, or a shorter one, and what
+    fits its terms to other samples: equations of physical quantities are read, and latents of
+    fields are means over noise.
     """
     if candidate.latents > 0:
         return law, None
     without_noise = jointly(law, train, seconds)
     if without_noise is not law and candidate.follows_as_well(without_noise, law):
         assert isinstance(without_noise, Equation)
-        return without_noise, without_noise.basis
-    return short(law, candidate, seconds), None
+        return without_noise, partial(with_terms, without_noise.basis)
+    shorter = short(law, candidate, seconds)
+    if shorter is law:
+        return law, None
+    assert isinstance(shorter, Equation)
+    return shorter, partial(with_same_terms, shorter)
 
 
 def left_out(
-    candidate: ModelCandidate, terms: Features | None = None, *, bounded: bool = False
+    candidate: ModelCandidate, refit: FitTo | None = None, *, bounded: bool = False
 ) -> LeftOut:
     """Forecast the runs of each fold by a model that was fitted to the others, as `fitted_model`."""
     spaces = candidate.spaces
@@ -129,7 +138,7 @@ def left_out(
     runs, several, learned, widths = [], [], [], []
     for fold in track(range(len(spaces.folds)), "runs that are left out"):
         rows = spaces.folds[fold].numpy()
-        projection, law, errors, _ = fitted_model(candidate, fold, terms, bounded=bounded)
+        projection, law, errors, _ = fitted_model(candidate, fold, refit, bounded=bounded)
         missed = spaces.left_out(fold)
         run = rolled_out(projection, law, missed)
         forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
