@@ -231,8 +231,8 @@ class ModelCandidate(LawCandidate):
         further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
             return further + [self._beside(self.spaces, e) for e in self.simpler]
-        others = self.spaces.in_coordinates()
-        return further + [self._beside(spaces, self.estimator) for spaces in others]
+        in_coordinates = self.spaces.in_coordinates()
+        return further + [self._beside(spaces, self.estimator) for spaces in in_coordinates]
 
     def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
         """Return a candidate of as many latents."""
@@ -317,8 +317,8 @@ def _useless(
     errors = [float(np.exp(policy.logarithms(candidate.errors(0)).mean())) for candidate in rung]
     if min(errors, default=np.inf) > policy.useful:
         return []
-    several = zip(rung, errors, strict=True)
-    return [candidate.estimator for candidate, error in several if error > rest]
+    scored = zip(rung, errors, strict=True)
+    return [candidate.estimator for candidate, error in scored if error > rest]
 
 
 def _ladder(
@@ -358,8 +358,8 @@ def _of_latents(
         except InputError as refusal:
             refusals.append(refusal)
             continue
-        for number, each in enumerate(settings):
-            candidates.append(ModelCandidate(spaces, latents, each, seed, settings[:number]))
+        for number, estimator in enumerate(settings):
+            candidates.append(ModelCandidate(spaces, latents, estimator, seed, settings[:number]))
     return candidates
 
 
@@ -370,14 +370,18 @@ def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     ways = [Interpolation()]
     if "clocks" in spaces.variants:
         ways.append(Interpolation(by_clocks=True))
-    several = [spaces, *spaces.in_coordinates()]
+    all_spaces = [spaces, *spaces.in_coordinates()]
     least = Policy().enough
-    return [RunsCandidate(each, way, least=least) for each in several for way in ways]
+    return [
+        RunsCandidate(in_coordinates, way, least=least)
+        for in_coordinates in all_spaces
+        for way in ways
+    ]
 
 
 def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
     """List coordinates 1/c and log c of each parameter whose range is wide enough to tell."""
-    several: list[tuple[str, Change]] = []
+    changes: list[tuple[str, Change]] = []
     lowest, highest = context_ranges(data)
     for parameter, low, high in zip(context_names(data), lowest, highest, strict=True):
         is_open = ATTRIBUTE not in data[parameter].attrs
@@ -386,5 +390,5 @@ def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
         for name, coordinate in COORDINATES.items():
             if name != PLAIN:
                 change = partial(with_coordinates, names={parameter: name})
-                several.append((coordinate.of(parameter), change))
-    return several
+                changes.append((coordinate.of(parameter), change))
+    return changes

@@ -51,11 +51,11 @@ def _tree(contexts: Array) -> list[tuple[int, int]]:
     reached = [middle]
     pairs = []
     while len(reached) < len(contexts):
-        others = np.setdiff1d(np.arange(len(contexts)), reached)
-        between = distance[others][:, reached]
+        unreached = np.setdiff1d(np.arange(len(contexts)), reached)
+        between = distance[unreached][:, reached]
         place, nearest = np.unravel_index(between.argmin(), between.shape)
-        pairs.append((int(others[place]), reached[nearest]))
-        reached.append(int(others[place]))
+        pairs.append((int(unreached[place]), reached[nearest]))
+        reached.append(int(unreached[place]))
     return pairs
 
 
@@ -113,17 +113,17 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
     since = times - times[0]
-    last = since[-1] * np.exp(-clocks)  # (C,) phases at which runs end
+    end = since[-1] * np.exp(-clocks)  # (C,) phases at which runs end
     result = np.empty((len(states), len(phases), states.shape[-1]))
     longer = None
     course_of_longer = None
-    for run in np.argsort(-last, kind="stable"):
+    for run in np.argsort(-end, kind="stable"):
         course = CubicSpline(since, states[run])
         own_times = np.minimum(phases * np.exp(clocks[run]), since[-1])
         result[run] = course(own_times)
-        is_over = phases > last[run]
+        is_over = phases > end[run]
         if longer is not None and course_of_longer is not None and is_over.any():
-            time_of_longer = min(last[run] * np.exp(clocks[longer]), since[-1])
+            time_of_longer = min(end[run] * np.exp(clocks[longer]), since[-1])
             since_then = result[longer, is_over] - course_of_longer(time_of_longer)
             result[run, is_over] += since_then
         longer = run
@@ -133,8 +133,8 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
 
 def comes_to_rest(course: Array) -> bool:
     """Tell whether a run (T, n), in deviations, hardly moves in the last part of its time."""
-    last = course[-max(2, round(LAST * len(course))) :]
-    return bool(np.ptp(last, axis=0).max() <= AT_REST)
+    end = course[-max(2, round(LAST * len(course))) :]
+    return bool(np.ptp(end, axis=0).max() <= AT_REST)
 
 
 def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:

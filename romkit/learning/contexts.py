@@ -62,16 +62,16 @@ def halfway(contexts: Array, scale: Array) -> Array:
 
     Source: Gabriel, Sokal (1969), A new statistical approach to geographic variation analysis.
     """
-    known = np.unique(contexts, axis=0)
-    squares = [np.square((known - context) / scale).sum(-1) for context in known]
+    unique = np.unique(contexts, axis=0)
+    squares = [np.square((unique - context) / scale).sum(-1) for context in unique]
     pairs = []
-    for first, from_first in enumerate(squares):
-        for second in range(first + 1, len(known)):
+    for row, from_first in enumerate(squares):
+        for second in range(row + 1, len(unique)):
             sums = from_first + squares[second]
             # both ends are on the ball
             if (sums < from_first[second] * (1 - 1e-9)).any():
                 continue
-            pairs.append((known[first] + known[second]) / 2)
+            pairs.append((unique[row] + unique[second]) / 2)
     return np.array(pairs).reshape(-1, contexts.shape[1])
 
 

@@ -67,13 +67,17 @@ class Forecasts(NamedTuple):
 
     def made_by(self, states: Array) -> "Forecasts":
         """Return these forecasts under the name "law", and others (C, T, n) in their place."""
-        own = _joined_by_name([self._with_law(), self.measure.of({"forecast": states}, self.truth)])
-        return self._replace(state=states, errors=own.errors, errors_of_variables=own.of_variables)
+        measured = _joined_by_name(
+            [self._with_law(), self.measure.of({"forecast": states}, self.truth)]
+        )
+        return self._replace(
+            state=states, errors=measured.errors, errors_of_variables=measured.of_variables
+        )
 
     def _with_law(self) -> "Measured":
         def renamed(errors: Errors) -> Errors:
-            others = {name: values for name, values in errors.items() if name != "forecast"}
-            return others | {"law": errors["forecast"]}
+            baselines = {name: values for name, values in errors.items() if name != "forecast"}
+            return baselines | {"law": errors["forecast"]}
 
         of_variables = {}
         for name, (units, absolute, relative) in self.errors_of_variables.items():
@@ -137,9 +141,9 @@ def _joined_by_name(several: Sequence[Measured]) -> Measured:
     for measured in several:
         errors |= measured.errors
         for name, (units, absolute, relative) in measured.of_variables.items():
-            known = of_variables.get(name, VariableErrors(units, {}, {}))
+            before = of_variables.get(name, VariableErrors(units, {}, {}))
             of_variables[name] = VariableErrors(
-                units, {**known.absolute, **absolute}, {**known.relative, **relative}
+                units, {**before.absolute, **absolute}, {**before.relative, **relative}
             )
     return Measured(errors, of_variables)
 
@@ -147,15 +151,15 @@ def _joined_by_name(several: Sequence[Measured]) -> Measured:
 def together(several: Sequence[Forecasts], state: Array, truth: Array) -> Forecasts:
     """Join forecasts of other runs, whose states (C, T, n) and truth are joined already."""
 
-    def joined(parts: Sequence[Errors]) -> Errors:
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    def joined(of_parts: Sequence[Errors]) -> Errors:
+        return {name: np.concatenate([e[name] for e in of_parts]) for name in of_parts[0]}
 
     of_variables = {}
     for name, (units, _, _) in several[0].errors_of_variables.items():
-        parts = [forecasts.errors_of_variables[name] for forecasts in several]
-        absolute = joined([part.absolute for part in parts])
+        of_variable = [forecasts.errors_of_variables[name] for forecasts in several]
+        absolute = joined([errors.absolute for errors in of_variable])
         of_variables[name] = VariableErrors(
-            units, absolute, joined([part.relative for part in parts])
+            units, absolute, joined([errors.relative for errors in of_variable])
         )
     errors = joined([forecasts.errors for forecasts in several])
     return Forecasts(state, truth, errors, of_variables, several[0].measure)
@@ -181,12 +185,12 @@ def forecasts_of(
     # where a part of a state is missing, the identity leaves what is there
     projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
     states = without_gaps(train)
-    rest = np.broadcast_to(in_pieces(np.nanmean, states), truth.shape)
-    of_model = {"forecast": forecast, "projection": projected, "rest": rest}
-    parts = [measure.of(of_model, truth)]
+    mean = np.broadcast_to(in_pieces(np.nanmean, states), truth.shape)
+    of_model = {"forecast": forecast, "projection": projected, "rest": mean}
+    measured_parts = [measure.of(of_model, truth)]
     del projected
-    parts.append(measure.of(_of_training_runs(states, truth, train, test), truth))
-    measured = _joined_by_name(parts)
+    measured_parts.append(measure.of(_of_training_runs(states, truth, train, test), truth))
+    measured = _joined_by_name(measured_parts)
     return Forecasts(forecast, truth, measured.errors, measured.of_variables, measure)
 
 

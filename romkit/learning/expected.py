@@ -109,9 +109,9 @@ def likely(states: Tensor, contexts: Tensor) -> Kriging:
     spatial data.
     """
     trend = torch.cat([torch.ones(len(contexts), 1), contexts], -1).double()
-    left, singular, _ = torch.linalg.svd(trend, full_matrices=True)
+    basis, singular, _ = torch.linalg.svd(trend, full_matrices=True)
     rank = int((singular > 1e-9 * singular[0]).sum())
-    contrasts = left[:, rank:]  # (C, r), that no trend moves
+    contrasts = basis[:, rank:]  # (C, r), that no trend moves
     data = contrasts.mT @ states.flatten(1).double()  # (r, T n)
     best = kriging_of(REACHES[-1], NOISES[0])
     # with a single contrast no covariance is more likely than another

@@ -118,16 +118,16 @@ class Judged:
         """
         forecasts = self.run["rom"].values / self.scale
         truths = self.run["truth"].values / self.scale
-        several = []
+        shifts = []
         for forecast, truth in zip(forecasts, truths, strict=True):
             # the others are told of as lost
             if np.isfinite(forecast).all():
-                several.append(shifted(forecast, truth))
-        if not several:
+                shifts.append(shifted(forecast, truth))
+        if not shifts:
             return np.inf, 0.0
         step = float(np.median(np.diff(self.run["time"].values)))
-        error = float(np.mean([of_run.error for of_run in several]))
-        return error, step * max((of_run.last for of_run in several), key=abs)
+        error = float(np.mean([of_run.error for of_run in shifts]))
+        return error, step * max((of_run.last for of_run in shifts), key=abs)
 
     @functools.cached_property
     def bars(self) -> Bars | None:

@@ -168,16 +168,16 @@ def learn(
     with runtime.budget("candidates and fits", seconds):
         order = _tried(spaces, latent_dim, kinds, SEARCHED * seconds, seed, policy)
         chosen = _chosen(order, policy)
-        whole = fitted_model(chosen.model, ALL, bounded=bounded)
-        of_folds = left_out(chosen.model, whole.refit, bounded=bounded)
+        of_all = fitted_model(chosen.model, ALL, bounded=bounded)
+        of_folds = left_out(chosen.model, of_all.refit, bounded=bounded)
     chosen.model.spaces.warn_of_basis()
     judged = of_folds
     if test is not None:
-        judged = held_out_runs(whole, chosen.model.spaces, test)
-    calibration, inside = calibrated(whole, of_folds, chosen.model.spaces.data)
-    law = replace(whole.law, report=report_of(order, chosen.trial.candidate, policy))
+        judged = held_out_runs(of_all, chosen.model.spaces, test)
+    calibration, inside = calibrated(of_all, of_folds, chosen.model.spaces.data)
+    law = replace(of_all.law, report=report_of(order, chosen.trial.candidate, policy))
     model = Learned(
-        projection=whole.projection,
+        projection=of_all.projection,
         law=law,
         settings=chosen.model.estimator,
         calibration=calibration,
@@ -187,7 +187,7 @@ def learn(
         run=judged.run,
         errors=judged.forecasts.errors,
         errors_of_variables=judged.forecasts.errors_of_variables,
-        errors_of_seen={"forecast": whole.errors},
+        errors_of_seen={"forecast": of_all.errors},
         seconds=process_time() - began,
         held_out=test is not None,
         period=period,
@@ -204,8 +204,8 @@ def _with_hidden(
     """Describe runs, with the parameters that nobody recorded where they are asked for."""
     if wants_hidden(context):
         if time is not None:
-            known = [] if isinstance(context, str) else [*(context or ())]
-            source = described(source, [name for name in known if name != HIDDEN], time)
+            names = [] if isinstance(context, str) else [*(context or ())]
+            source = described(source, [name for name in names if name != HIDDEN], time)
         source, hidden = with_hidden_context(source, context, group)
         return described(source, None), hidden  # the runs declare it now
     if group is not None:
@@ -253,7 +253,7 @@ def _tried(
         InputError: runs that cannot be interpolated, where this alone was asked for.
     """
     laws = None if kinds is None else [kind for kind in kinds if kind != INTERPOLATION]
-    others: list[RunsCandidate] = []
+    of_runs_alone: list[RunsCandidate] = []
     if kinds is None or INTERPOLATION in kinds:
         hindrance = obstacle(spaces.data)
         if laws == [] and hindrance:
@@ -265,13 +265,13 @@ def _tried(
                 fix="leave it out, kinds=None: a law learns from these",
             )
         if not hindrance:
-            others = interpolations(spaces)
-    several = rungs(spaces, latent_dim, laws or None, seconds, seed)
+            of_runs_alone = interpolations(spaces)
+    ladder = rungs(spaces, latent_dim, laws or None, seconds, seed)
     number = len(spaces.folds)
     if laws == []:  # they alone were asked for; a law is beside them, for model.of_law()
-        of_runs = preferred(search([others], number, policy, seconds), policy)
-        return of_runs + preferred(search(several, number, policy, seconds), policy)
-    return preferred(search(several, number, policy, seconds, others), policy)
+        of_runs = preferred(search([of_runs_alone], number, policy, seconds), policy)
+        return of_runs + preferred(search(ladder, number, policy, seconds), policy)
+    return preferred(search(ladder, number, policy, seconds, of_runs_alone), policy)
 
 
 def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
@@ -286,8 +286,8 @@ def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:
     if best is not None:
         _, trial = best
         # runs that were preferred to the first law that stays near the data forecast in its place
-        first = next(each for each in order if each in of_runs or each is trial)
-        return Chosen(first, cast("ModelCandidate", trial.candidate))
+        leader = next(each for each in order if each in of_runs or each is trial)
+        return Chosen(leader, cast("ModelCandidate", trial.candidate))
     if of_runs and of_laws:
         # a law that is lost stands beside interpolated runs, which forecast
         return Chosen(of_runs[0], of_laws[0].candidate)

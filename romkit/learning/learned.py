@@ -257,8 +257,8 @@ def _refuse_start(start: float) -> None:
 
 def _by_law(errors: Errors) -> Errors:
     """Return errors of a model whose forecasts are interpolated runs as those of its law."""
-    others = {name: values for name, values in errors.items() if name != "law"}
-    return others | {"forecast": errors["law"]}
+    baselines = {name: values for name, values in errors.items() if name != "law"}
+    return baselines | {"forecast": errors["law"]}
 
 
 def _of_each(

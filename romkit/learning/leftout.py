@@ -102,7 +102,9 @@ def fitted_model(
         if bounded:
             law = bounded_law(law, train)
         # steps so short that their error is none of the law's; forecasts have that of their solver
-        errors = judge.errors(law, judge.runs, POLISHED).clamp(min=Adaptive().rtol).numpy(force=True)
+        errors = (
+            judge.errors(law, judge.runs, POLISHED).clamp(min=Adaptive().rtol).numpy(force=True)
+        )
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors, refit)
@@ -135,14 +137,14 @@ def left_out(
     spaces = candidate.spaces
     contexts = scaled(contexts_of(spaces.data), spaces.data)
     measure = Measure.by(spaces.data)
-    runs, several, learned, widths = [], [], [], []
+    runs, forecasts_of_folds, learned, widths = [], [], [], []
     for fold in track(range(len(spaces.folds)), "runs that are left out"):
         rows = spaces.folds[fold].numpy()
         projection, law, errors, _ = fitted_model(candidate, fold, refit, bounded=bounded)
         missed = spaces.left_out(fold)
         run = rolled_out(projection, law, missed)
         forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
-        several.append(forecasts._replace(state=None, truth=None))
+        forecasts_of_folds.append(forecasts._replace(state=None, truth=None))
         runs.append(run.drop_vars("truth"))
         del missed, run, forecasts
         kept = np.setdiff1d(np.arange(len(contexts)), rows)
@@ -156,7 +158,7 @@ def left_out(
     return LeftOut(
         test,
         run.assign(truth=(run["rom"].dims, about.data, about.attrs)),
-        together(several, run["rom"].values, truth.values),
+        together(forecasts_of_folds, run["rom"].values, truth.values),
         np.concatenate(learned),
         np.concatenate(widths),
     )
@@ -173,11 +175,11 @@ def held_out_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
 def followed_by_runs(candidate: RunsCandidate, projection: Projection) -> Array:
     """Interpolate the runs of each fold between the others: states (V, T, n)."""
     spaces = candidate.spaces
-    several = []
+    states = []
     for fold in range(len(spaces.folds)):
         runs = candidate.interpolation.fitted(projection, spaces.kept(fold), with_bars=False)
-        several.append(quietly(runs.follow, spaces.left_out(fold))["state"].values)
-    return np.concatenate(several)
+        states.append(quietly(runs.follow, spaces.left_out(fold))["state"].values)
+    return np.concatenate(states)
 
 
 def joined(parts: list[xr.Dataset]) -> xr.Dataset:
@@ -188,10 +190,10 @@ def joined(parts: list[xr.Dataset]) -> xr.Dataset:
     fields = [name for name in along if "trajectory" in parts[0][name].dims]
     how = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
     small = [part.drop_vars(fields) for part in parts]
-    whole = xr.concat(small, "trajectory", **how)
+    dataset = xr.concat(small, "trajectory", **how)
     for name in fields:
-        whole[name] = xr.concat(
+        dataset[name] = xr.concat(
             [part[name] for part in parts], "trajectory", coords="different", compat="equals"
         )
         parts[:] = [part.drop_vars(name) for part in parts]
-    return whole
+    return dataset

@@ -68,9 +68,9 @@ def continued(times: Array, begin: float, end: float) -> Array:
     earlier = times[0] - interval * np.arange(before, 0, -1)
     later = times[-1] + interval * np.arange(1, after + 1)
     everywhere = np.concatenate([earlier, times, later])
-    first = np.searchsorted(everywhere, begin, side="right") - 1
-    last = np.searchsorted(everywhere, end)
-    return everywhere[max(first, 0) : last + 1]
+    start = np.searchsorted(everywhere, begin, side="right") - 1
+    stop = np.searchsorted(everywhere, end)
+    return everywhere[max(start, 0) : stop + 1]
 
 
 def _check_span(begin: float, end: float, interval: float, *, most_samples: int = 10**6) -> None:

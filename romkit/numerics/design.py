@@ -58,11 +58,14 @@ class Design:
         left_out = torch.zeros_like(residuals)
         for group in groups:
             rows = torch.as_tensor(group)
-            own = torch.eye(len(rows), dtype=self.hat.dtype) - self.hat[rows[:, None], rows]
+            complement = torch.eye(len(rows), dtype=self.hat.dtype) - self.hat[rows[:, None], rows]
             # eigenvalues are between 0 and 1, and those below the root of rounding are zero
-            if float(torch.linalg.eigvalsh(own)[0]) < torch.finfo(own.dtype).eps ** 0.5:
+            if (
+                float(torch.linalg.eigvalsh(complement)[0])
+                < torch.finfo(complement.dtype).eps ** 0.5
+            ):
                 left_out[rows] = torch.inf
                 continue
             flat = residuals[rows].flatten(1) if residuals.ndim > 1 else residuals[rows, None]
-            left_out[rows] = torch.linalg.solve(own, flat).reshape(residuals[rows].shape)
+            left_out[rows] = torch.linalg.solve(complement, flat).reshape(residuals[rows].shape)
         return left_out

@@ -35,10 +35,10 @@ def forecast_error(
         >>> forecast_error(np.stack([wave, 0 * wave, np.nan * wave]), wave, wave.std()).round(2)
         array([0. , 0.9, 2. ])
     """
-    known = np.isfinite(truth)  # (..., T, n)
-    known = np.broadcast_to(known, np.broadcast_shapes(states.shape, truth.shape))
-    apart = np.where(known, (states - np.where(known, truth, 0.0)) / scale, 0.0)
-    number = known.sum(-1)  # (..., T)
+    finite = np.isfinite(truth)  # (..., T, n)
+    finite = np.broadcast_to(finite, np.broadcast_shapes(states.shape, truth.shape))
+    apart = np.where(finite, (states - np.where(finite, truth, 0.0)) / scale, 0.0)
+    number = finite.sum(-1)  # (..., T)
     with np.errstate(over="ignore", invalid="ignore"):
         distance = np.sqrt(np.square(apart).sum(-1) / np.maximum(number, 1))
     distance = np.where(np.isfinite(distance), np.minimum(distance, lost), lost)

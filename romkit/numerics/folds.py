@@ -37,17 +37,17 @@ def folds(contexts: Array, number: int, seed: int = 0) -> list[Array]:
         groups = [np.array([run]) for run in range(len(contexts))]
         inner = np.arange(len(groups))
     else:
-        first = np.array([group[0] for group in groups])
-        inner = np.flatnonzero(between_ends(contexts[first]))
+        representatives = np.array([group[0] for group in groups])
+        inner = np.flatnonzero(between_ends(contexts[representatives]))
     if len(inner) < 2:
         inner = np.arange(len(groups))
     if contexts.shape[1] > 1:
         inner = np.random.default_rng(seed).permutation(inner)
-    several = []
+    chosen = []
     for k in range(min(number, len(inner))):
         rows = np.concatenate([groups[group] for group in inner[k::number]])
-        several.append(np.sort(rows))
-    return several
+        chosen.append(np.sort(rows))
+    return chosen
 
 
 def groups_of(contexts: Array) -> list[Array]:

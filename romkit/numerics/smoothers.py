@@ -168,12 +168,12 @@ class Kriging:
             return torch.linalg.solve(among, towards.mT).mT
         monomials = Monomials(contexts.shape[1], self.degree)
         trend = monomials((contexts - contexts.mean(0)).double())  # (C, K)
-        there = monomials((wanted - contexts.mean(0)).double())  # (k, K)
+        terms = monomials((wanted - contexts.mean(0)).double())  # (k, K)
         inverse = torch.linalg.solve(among, torch.cat([trend, towards.mT], 1))
         of_trend, simple = inverse.split([trend.shape[1], len(wanted)], 1)
         gram = trend.mT @ of_trend
         # what simple kriging misses of the trend goes to generalised least squares
-        missed = there.mT - trend.mT @ simple  # (K, k)
+        missed = terms.mT - trend.mT @ simple  # (K, k)
         return (simple + of_trend @ torch.linalg.solve(gram, missed)).mT
 
     def between(self, contexts: Tensor, others: Tensor) -> Tensor:
@@ -182,8 +182,8 @@ class Kriging:
 
     def among(self, contexts: Tensor) -> Tensor:
         """Return the covariance (C, C) of the runs, with noise."""
-        own = self.noise * torch.eye(len(contexts), dtype=torch.float64)
-        return self.between(contexts, contexts) + own
+        diagonal = self.noise * torch.eye(len(contexts), dtype=torch.float64)
+        return self.between(contexts, contexts) + diagonal
 
     def variance(self, contexts: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
         """Return the mean square error (k,) of any weights (k, C), without noise of what is wanted."""
@@ -204,12 +204,12 @@ def left_out(smoother: Smoother, contexts: Tensor, groups: Groups) -> Tensor:
 
 def changes(smoother: Smoother, contexts: Tensor, wanted: Tensor, groups: Groups) -> Tensor:
     """Return changes (G, k, C) of the weights at wanted contexts without the runs of each group."""
-    whole = smoother.weights(contexts, wanted)
-    several = torch.zeros(len(groups), *whole.shape, dtype=torch.float64)
+    weights = smoother.weights(contexts, wanted)
+    by_group = torch.zeros(len(groups), *weights.shape, dtype=torch.float64)
     for number, group in enumerate(groups):
         kept = _kept(len(contexts), torch.as_tensor(group))
-        several[number][:, kept] = smoother.weights(contexts[kept], wanted)
-    return several - whole
+        by_group[number][:, kept] = smoother.weights(contexts[kept], wanted)
+    return by_group - weights
 
 
 def chosen(

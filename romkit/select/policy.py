@@ -52,8 +52,8 @@ class Policy:
 
     def logarithms(self, errors: Array) -> Array:
         """Take logarithms (k,) of errors, between the least and the largest one that count."""
-        known = np.nan_to_num(errors, nan=self.diverged, posinf=self.diverged)
-        return np.log(np.clip(known, self.floor, self.diverged))
+        finite = np.nan_to_num(errors, nan=self.diverged, posinf=self.diverged)
+        return np.log(np.clip(finite, self.floor, self.diverged))
 
     def is_as_good(self, logarithms: Array, of_best: Array) -> bool:
         """Tell whether errors are equal to the least ones, run by run (k,), by their logarithms."""

@@ -76,12 +76,12 @@ class Trial:
         """Logarithms (k,) of the errors of whole runs (horizon 0) or of segments (1), of the first
         folds.
         """
-        several = self.errors
+        by_fold = self.errors
         if horizon == 1:
             for fold in range(len(self.segments), len(self.errors)):
                 self.segments.append(self.candidate.errors_of_segments(fold))
-            several = self.segments
-        return policy.logarithms(np.concatenate(several[:folds]))
+            by_fold = self.segments
+        return policy.logarithms(np.concatenate(by_fold[:folds]))
 
 
 def search(
@@ -253,12 +253,12 @@ def _leading(order: Sequence[Trial], policy: Policy) -> list[Trial]:
     """Trials whose neighbours are worth a try: the preferred one, and that of the least error, which
     a neighbour may make simpler; none but the first where this errs as little as is needed.
     """
-    first = order[0]
-    if first.error(policy, first.horizon) <= policy.enough:
-        return [first]
-    judged = [trial for trial in order if len(trial.errors) == len(first.errors)]
+    leader = order[0]
+    if leader.error(policy, leader.horizon) <= policy.enough:
+        return [leader]
+    judged = [trial for trial in order if len(trial.errors) == len(leader.errors)]
     best = min(judged, key=lambda trial: trial.error(policy, trial.horizon))
-    return [first] if best is first else [first, best]
+    return [leader] if best is leader else [leader, best]
 
 
 def _raced(candidate: Candidate, best: Trial, policy: Policy, deadline: float) -> Trial:
