@@ -27,7 +27,7 @@ from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
 from romkit.learning.rollouts import quiet, quietly, rolled_out
 from romkit.projections import Projection
-from romkit.solvers import Adaptive
+from romkit.select import Policy
 from romkit.verbs.law import short
 from romkit.verbs.sizes import gaps, sizes_between
 
@@ -101,13 +101,12 @@ def fitted_model(
             law, refit = _of_all(law, candidate, train, seconds)
         if bounded:
             law = bounded_law(law, train)
-        # steps so short that their error is none of the law's; forecasts have that of their solver
-        errors = (
-            judge.errors(law, judge.runs, POLISHED).clamp(min=Adaptive().rtol).numpy(force=True)
-        )
+        # steps so short that their error is none of the law's; that of the solver of forecasts is
+        # the same in all gaps between runs
+        errors = judge.errors(law, judge.runs, POLISHED).clamp(min=Policy().floor)
         projection = candidate.spaces.projection(candidate.latents, fold)
         law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
-    return Fitted(projection, law, errors, refit)
+    return Fitted(projection, law, errors.numpy(force=True), refit)
 
 
 def _of_all(
