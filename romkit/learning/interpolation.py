@@ -115,9 +115,8 @@ class Interpolation:
         """Interpolate between all runs."""
         clocks = None
         if self.by_clocks:
-            relative = without_gaps(data) / deviations(data)
-            times = data["time"].values.astype(float)
-            clocks = clocks_of(relative, times, scaled_contexts(data, data))
+            times, contexts = data["time"].values.astype(float), scaled_contexts(data, data)
+            clocks = clocks_of(without_gaps(data) / deviations(data), times, contexts)
         return InterpolatedRuns.of(projection, data, with_bars, clocks, self.smoother)
 
     def __str__(self) -> str:
