@@ -8,8 +8,8 @@ from romkit.plotting.style import Figure
 from studies.report import panels, table
 from studies.runner import Study
 
-LOTS = ("Families by lot", "Families by lot, 2 % noise")
-"""Tasks with families by lot."""
+CRITICAL = 49.08
+"""Reynolds number at which the steady flow of the full model loses its stability (studies/wake)."""
 
 PICTURE = "![Discovered parameters of Lotka-Volterra beside the true ones](discovered.png)"
 
@@ -54,7 +54,7 @@ def page(results: dict[str, dict]) -> str:
     if literature:
         rows = [_literature(title, results[title]) for title in literature]
         parts += ["## Families of the literature\n", table(rows)]
-    lots = [title for title in LOTS if title in results]
+    lots = [title for title in results if "right" in results[title]]
     for title in lots:
         found = results[title]
         parts += [f"## {title}\n\nRight: {found['right']} of {found['of']}.\n"]
@@ -67,7 +67,11 @@ def page(results: dict[str, dict]) -> str:
         parts += ["## Wake without Re\n", _wake(results["Wake without Re"])]
     if "Lorenz96 without F" in results:
         parts += ["## Lorenz96 without F\n", _lorenz96(results["Lorenz96 without F"])]
-    parts.append(f"{next(iter(results.values()))['device']}.\n")
+    made_by = [found["sources"]["commit"][:8] for found in results.values()]
+    device = next(iter(results.values()))["device"]
+    parts.append(
+        f"{device}; seed 0 but for intervals, which have 0 to 2; computed at {', '.join(sorted(set(made_by)))}.\n"
+    )
     return "\n".join(parts)
 
 
@@ -106,13 +110,25 @@ def _held(found: dict) -> dict[str, str]:
 
 
 def _wake(found: dict) -> str:
-    off = 100 * np.abs([row["strouhal"] for row in found["rows"]])
+    seen = [how for how in found if isinstance(found[how], dict) and "strouhal" in found[how]]
+    rows = [_glance(how, found[how]) for how in seen]
+    onset = ", ".join(f"{value:.2f}" for value in found.get("critical", [])) or "not found"
     return (
-        f"{found['hidden']} parameters, of a law of degree {found['degree']} of three coordinates; "
-        f"rank correlation with Re of one of them {found['rank_correlation']:.3f}. Strouhal numbers of "
-        f"ten unseen flows, placed by 1.7 periods, are off by {np.median(off):.2f} % in the median, "
-        f"{off.max():.2f} % at most. {found['seconds']:.0f} CPU seconds.\n"
+        f"{found['hidden']} parameters, of a law of degree {found['degree']} of three coordinates, in "
+        f"{found['seconds']:.0f} CPU seconds. Ten unseen flows:\n\n{table(rows)}\n"
+        f"Onset of shedding, a Hopf point along the discovered parameter: Re {onset}; "
+        f"{CRITICAL} in the full model.\n"
     )
+
+
+def _glance(how: str, found: dict) -> dict[str, str]:
+    off = 100 * np.abs(found["strouhal"])
+    return {
+        "placed by": how,
+        "rank correlation with Re": f"{found['rank_correlation']:.3f}",
+        "Strouhal number off by, median": f"{np.median(off):.3f} %",
+        "largest": f"{off.max():.3f} %",
+    }
 
 
 def _lorenz96(found: dict) -> str:

@@ -13,20 +13,8 @@ import romkit
 from romkit.core.types import Array
 from romkit.hidden import HiddenContext
 from studies.hidden_contexts.families import FAMILIES, by_lot
+from studies.hidden_contexts.runs import dataset, noisy, summary
 from studies.runner import Numbers, Study, frozen
-from studies.wake.data import COORDINATES, TRAIN
-
-MODES, SEGMENT, EVERY = 3, 64, 3
-"""Coordinates of the wake that are used, samples of a piece of a run, and their distance."""
-
-STARTS = (0, 200, 400)
-"""First samples of the pieces of a run of the wake."""
-
-GLANCE = 12
-"""Samples by which a flow is placed, 1.7 periods."""
-
-LEVEL = 0.9
-"""Level of intervals."""
 
 
 def tasks(preset: str) -> list[Numbers]:
@@ -34,38 +22,9 @@ def tasks(preset: str) -> list[Numbers]:
     planned = []
     for title, row in Study("hidden_contexts").presets[preset].items():
         settings = {name: value for name, value in row.items() if name != "function"}
-        function = f"studies.hidden_contexts.tasks:{row['function']}"
+        function = f"studies.hidden_contexts.{row['function']}"
         planned.append(Numbers(title, function, frozen(settings)))
     return planned
-
-
-def dataset(states: Array, times: Array) -> xr.Dataset:
-    """Return runs (groups, runs, T, n) with the number of their environment, in romkit's schema."""
-    groups, runs = states.shape[:2]
-    with contextlib.redirect_stdout(io.StringIO()):
-        data = romkit.data.from_arrays([*states.reshape(groups * runs, *states.shape[2:])], times)
-    labels = np.repeat(np.arange(groups), runs)
-    return data.assign_coords(environment=("trajectory", labels))
-
-
-def noisy(states: Array, noise: float, seed: int) -> Array:
-    """Return states with independent noise, in deviations of each component."""
-    deviation = states.std(tuple(range(states.ndim - 1)))
-    draw = np.random.default_rng([63, seed])
-    return states + noise * deviation * draw.standard_normal(states.shape)
-
-
-def summary(found: HiddenContext) -> dict[str, object]:
-    """Return what was found, and errors of what was tried."""
-    hidden, degree, bend = (int(x) for x in found.trials.loc[found.trials["chosen"]].values[0, :3])
-    best = found.trials.groupby("hidden parameters")["error"].min()
-    return {
-        "hidden": hidden,
-        "degree": degree,
-        "bend": bend,
-        "left_out": {str(number): float(error) for number, error in best.items()},
-        "values": found.values["value"].values.tolist(),
-    }
 
 
 def literature(
@@ -188,44 +147,6 @@ def _inside(table: xr.Dataset, truth: Array) -> Array:
     return (table["lower"].values <= truth) & (truth <= table["upper"].values)
 
 
-def wake() -> dict[str, object]:
-    """Wakes without their Reynolds number: the order of hidden values, and Strouhal numbers of
-    unseen flows that are placed by a glance.
-    """
-    stored = xr.open_dataset(COORDINATES, engine="h5netcdf").load()
-    states = stored["state"].values[:, :, :MODES].astype(float)
-    times = stored["time"].values
-    length = SEGMENT * EVERY
-    pieces = np.stack([states[:, s : s + length : EVERY] for s in STARTS], 1)
-    number = len(TRAIN)
-    began = time.process_time()
-    clock = times[:length:EVERY]
-    found = romkit.hidden_context(dataset(pieces[:number], clock), group="environment")
-    seconds = time.process_time() - began
-    step = float(times[1] - times[0])
-    rows = []
-    for run in range(number, len(states)):
-        early = states[run, : GLANCE * EVERY : EVERY]
-        placed = found.place(dataset(early[None, None], clock[:GLANCE]))
-        ahead = placed.forecast(duration=20.0, dt=step)["state"].values
-        rows.append(
-            {
-                "Re": float(stored["Re"][run]),
-                "hidden": list(placed.context.values()),
-                "strouhal": frequency(ahead[:, 0], step) / frequency(states[run, :, 0], step) - 1,
-            }
-        )
-    reynolds = [row["Re"] for row in rows]
-    result = summary(found) | {"rows": rows, "seconds": seconds}
-    if found.number:
-        ranks = [
-            abs(spearmanr(reynolds, [row["hidden"][k] for row in rows])[0])
-            for k in range(found.number)
-        ]
-        result["rank_correlation"] = float(max(ranks))
-    return result
-
-
 def lorenz96(modes: int, groups: int) -> dict[str, object]:
     """Waves of Lorenz96 without their forcing: order of hidden values, and errors of unseen waves that
     are placed by the first half of a run, relative to the deviation of the state.
@@ -251,12 +172,3 @@ def lorenz96(modes: int, groups: int) -> dict[str, object]:
         hidden = found.values["value"].values[:, 0]
         result["rank_correlation"] = float(abs(spearmanr(forcing[::2][order], hidden)[0]))
     return result
-
-
-def frequency(x: Array, step: float) -> float:
-    """Frequency of a signal (T,) by its upward crossings of zero; NaN of one that has none."""
-    before = np.flatnonzero((x[:-1] < 0) & (x[1:] >= 0))
-    if len(before) < 2:
-        return np.nan
-    crossing = before - x[before] / (x[before + 1] - x[before])
-    return float(1 / (np.diff(crossing).mean() * step))

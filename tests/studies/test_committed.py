@@ -31,6 +31,7 @@ PAGES = [
     ("studies.estimates.report", "full.json", "RESULTS.md"),
     ("studies.first_afternoon.report", "full.json", "RESULTS.md"),
     ("studies.first_afternoon.bars", "bars.json", "BARS.md"),
+    ("studies.hidden_contexts.report", "full.json", "RESULTS.md"),
     ("studies.inference.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
