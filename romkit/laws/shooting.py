@@ -772,8 +772,12 @@ def refinements(
     back = Returning.of(structure.motion, runs) if returning else None
     deviation = noise(runs)
     apart = APART
+    plan = lengths(runs, shortest)
     finest = RESOLUTION
-    for k, (duration, length) in enumerate(lengths(runs, shortest)):
+    if is_coarse(runs) and plan[0][1] > 1:
+        # coefficients to begin at have been through single intervals, by steps that were short
+        finest, strongest = POLISHED, LEAST
+    for k, (duration, length) in enumerate(plan):
         if duration >= ROUGH and not is_informative(structure, runs, theta, length):
             return
         noisy = deviation > NOISY
