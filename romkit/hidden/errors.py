@@ -177,6 +177,10 @@ class Estimate:
         size = weights[0].numel()
         inside = slopes[: len(window.inside)][window.seen].flatten(0, 1)
         slopes = slopes[len(window.inside) :]
+        if not inside.isfinite().all():
+            # the law leaves the data within the window, whose start then nothing determines
+            reached = states[len(window.inside) :]
+            return reached, torch.full_like(reached, torch.nan)
         of_start = inside[:, size:]
         inverse = torch.linalg.pinv(of_start.mT @ of_start, hermitian=True)
         response = inverse @ of_start.mT @ inside[:, :size]  # (m, K m)
