@@ -474,14 +474,14 @@ def _learned(
     """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
     d; the errors of the model on training data are measured on the way, at their own contexts.
     """
-    own = data.contexts.initial.numpy()
+    initial = data.contexts.initial.numpy()
     fields = (data.states, data.velocities)[: model.order]
     states = [values.flatten(0, 1) for values in fields]  # (C T, n)
-    own_contexts = np.repeat(own, len(data.times), axis=0)
+    own_contexts = np.repeat(initial, len(data.times), axis=0)
     w = model.encode(states, own_contexts)
     size = w.shape[1]
-    runs = w.reshape(len(own), -1, size)
-    model.calibrate(runs, own, data.times.numpy())
+    runs = w.reshape(len(initial), -1, size)
+    model.calibrate(runs, initial, data.times.numpy())
     count = min(len(w), LIBRARY)
     places = np.linspace(0, len(w) - 1, count)
     chosen = places.astype(int)

@@ -120,8 +120,8 @@ class ModelError:
                     least = score
                     best = lengths, alpha, residuals
         lengths, alpha, residuals = best
-        rest = unresolved.square().mean()
-        return cls(points, trajectory, lengths, alpha, modes, residuals, rest, d.shape[1])
+        variance = unresolved.square().mean()
+        return cls(points, trajectory, lengths, alpha, modes, residuals, variance, d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Return mean (M, N) at contexts and latent states."""

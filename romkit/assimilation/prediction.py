@@ -77,8 +77,8 @@ class Prediction:
             # steps of one length: of changing steps, differences of solutions are rough
             std = self.frame.state_std.double()[rows]
             tolerance = unseen_error(noise, std, len(times) * len(rows))
-            several = torch.arange(SOLVES * len(times)).double()
-            expected = several * float(self.times[-1]) / max(1, len(times) - 1)
+            numbers = torch.arange(SOLVES * len(times)).double()
+            expected = numbers * float(self.times[-1]) / max(1, len(times) - 1)
             self.flow = LatentFlow(
                 self.model, solver=solver, engine=engine, tolerance=tolerance, expected=expected
             )

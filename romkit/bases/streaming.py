@@ -271,9 +271,9 @@ def _leading_of_sums(sums: Tensors, weigh: Weigher, *, rounding: float = 1e-10) 
     """
     squares = sums["gram"].diagonal()
     # scaled to the size of the others, columns of rounding would count as much as they
-    known = squares > squares.max() * rounding**2
-    gram = sums["gram"][known][:, known]
-    image = sums["image"][:, known]
+    significant = squares > squares.max() * rounding**2
+    gram = sums["gram"][significant][:, significant]
+    image = sums["image"][:, significant]
     scale = gram.diagonal().rsqrt()  # or small modes drown in rounding
     values, vectors = torch.linalg.eigh(scale.unsqueeze(-1) * gram * scale)
     keep = values > values[-1:] * len(values) * torch.finfo(values.dtype).eps

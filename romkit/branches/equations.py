@@ -253,9 +253,9 @@ class Returns(Equations):
             return values
         values[is_lost] = np.nan
         if is_lost.sum() == 1:
-            others = np.prod(values[~is_lost]).real
-            log = self.contraction(u, time) - np.log(np.abs(others))
-            values[is_lost] = np.sign(others) * np.exp(log)
+            product = np.prod(values[~is_lost]).real
+            log = self.contraction(u, time) - np.log(np.abs(product))
+            values[is_lost] = np.sign(product) * np.exp(log)
         return values
 
     def contraction(self, u: Array, time: float) -> float:

@@ -45,9 +45,9 @@ def _stability(kind: str, walked: list[Point]) -> dict[str, tuple[Any, ...]]:
     if kind == "orbits":
         spectrum = "multiplier"
     values = np.array([point.values for point in walked])  # (K, d)
-    parts = np.stack([values.real, values.imag], -1)
+    pairs = np.stack([values.real, values.imag], -1)
     stable = [point.unstable == 0 for point in walked]
-    return {"stable": ("point", stable), spectrum: (("point", "mode", "part"), parts)}
+    return {"stable": ("point", stable), spectrum: (("point", "mode", "part"), pairs)}
 
 
 def _events(kind: str, special: list[Special]) -> dict[str, tuple[Any, ...]]:

@@ -77,9 +77,9 @@ def _response(slopes: Array, by_parameter: Array, size: Array, is_known: Array) 
     response = np.zeros(len(size))
     unknown = ~is_known
     forces = [by_parameter[unknown], *(slopes[np.ix_(unknown, is_known)] * size[is_known]).T]
-    own = slopes[np.ix_(unknown, unknown)]
-    if np.isfinite(own).all() and np.isfinite(forces).all():
-        moves = np.linalg.lstsq(own, np.transpose(forces), rcond=None)[0]
+    block = slopes[np.ix_(unknown, unknown)]
+    if np.isfinite(block).all() and np.isfinite(forces).all():
+        moves = np.linalg.lstsq(block, np.transpose(forces), rcond=None)[0]
         response[unknown] = np.abs(moves).max(1)
     return response
 

@@ -153,8 +153,8 @@ def first_of_branch(
         with_period = np.insert(u, -1, 1.0)
         begin = of_orbits(with_period, direction, bend)
     elif special == "branch point":
-        several, number = _coincident(start, at, line)
-        begin = crossing(branch, u, _chord(start, at, line), several, number, amplitude)
+        coincident, number = _coincident(start, at, line)
+        begin = crossing(branch, u, _chord(start, at, line), coincident, number, amplitude)
     else:
         begin = doubled(branch, u, _chord(start, at, line))
         line.double()

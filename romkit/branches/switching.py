@@ -84,10 +84,10 @@ def crossing(
         return Start(u, _oriented(branch, basis[0]), 0 * u)
     kinds: list[tuple[Array, Array]] = []
     for share in _shares(several):
-        found = _direction(branch, u, basis, share, abs(amplitude))
-        if found is None:
+        direction = _direction(branch, u, basis, share, abs(amplitude))
+        if direction is None:
             continue
-        across, signature = found
+        across, signature = direction
         if not any(np.abs(signature - other).max() < alike for other, _ in kinds):
             kinds.append((signature, across))
     if not kinds:

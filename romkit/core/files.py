@@ -186,12 +186,12 @@ def settle(folder: Path) -> None:
         return
     try:
         # lists last: until they are moved, they tell which files of the earlier save to remove
-        new = sorted(_files_below(whole), key=lambda name: name.endswith(".json"))
+        written = sorted(_files_below(whole), key=lambda name: name.endswith(".json"))
         listed = _listed(whole)
         if listed:
-            for name in _listed(folder) - listed - set(new):
+            for name in _listed(folder) - listed - set(written):
                 (folder / name).unlink(missing_ok=True)
-        for name in new:
+        for name in written:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (whole / name).replace(folder / name)
         shutil.rmtree(whole)

@@ -32,12 +32,12 @@ def refuse_too_large(name: str, size: int, *, multiple: int = 12) -> None:
             samples of 20 000 components 12.0 with runs interpolated at equal phases, and of 80 MB
             6.3 with one kind of law.
     """
-    left = available()
-    if multiple * size > left:
+    free = available()
+    if multiple * size > free:
         raise InputError(
             name,
-            expected=f"runs of at most {left / multiple / 1e9:.2g} GB, which need {multiple} times "
-            f"their size of the {left / 1e9:.2g} GB that are free",
+            expected=f"runs of at most {free / multiple / 1e9:.2g} GB, which need {multiple} times "
+            f"their size of the {free / 1e9:.2g} GB that are free",
             got=f"{size / 1e9:.2g} GB",
             fix="take every second time or cell, fewer runs, or coordinates in a basis, "
             "romkit.basis(data).project(data)",

@@ -115,9 +115,9 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
                 [ 1.0000,  3.0000,  9.0000]])
     """
     inside = s.clamp(-1.0, 1.0)
-    one = torch.ones_like(s)
-    values = [one, inside]
-    slopes = [torch.zeros_like(s), one]
+    unit = torch.ones_like(s)
+    values = [unit, inside]
+    slopes = [torch.zeros_like(s), unit]
     twice = 2 * inside
     for _ in range(2, degree + 1):
         # T_k = 2 s T_{k-1} - T_{k-2}, and its derivative

@@ -42,10 +42,10 @@ def digest(folder: Path = PACKAGE) -> str:
         >>> len(digest()), digest() == digest()
         (16, True)
     """
-    whole = hashlib.sha256()
+    digester = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix not in SUFFIXES or not file.is_file():
             continue
-        whole.update(file.relative_to(folder).as_posix().encode() + b"\0")
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()[:16]
+        digester.update(file.relative_to(folder).as_posix().encode() + b"\0")
+        digester.update(hashlib.sha256(file.read_bytes()).digest())
+    return digester.hexdigest()[:16]

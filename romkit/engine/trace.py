@@ -395,16 +395,16 @@ def _shaped(
         single = op(*tree_map(_single, args), **tree_map(_single, kwargs))
         return single.new_empty(shape, device="meta")
     name = op.overloadpacket.__name__
-    first = tensors[0]
-    alike = all(x.dtype == first.dtype and x.ndim == first.ndim for x in tensors)
+    leading = tensors[0]
+    alike = all(x.dtype == leading.dtype and x.ndim == leading.ndim for x in tensors)
     if not alike:
         return None
     if name in _JOINED:
         shape = _JOINED[name](tensors, *args[1:], **kwargs)
-        return first.new_empty(shape, device="meta")
+        return leading.new_empty(shape, device="meta")
     # torch says what is wrong with others
-    if name in ("mm", "bmm") and first.shape[-1] == tensors[1].shape[-2]:
-        return first.new_empty((*first.shape[:-1], tensors[1].shape[-1]), device="meta")
+    if name in ("mm", "bmm") and leading.shape[-1] == tensors[1].shape[-2]:
+        return leading.new_empty((*leading.shape[:-1], tensors[1].shape[-1]), device="meta")
     return None
 
 

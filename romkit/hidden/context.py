@@ -104,11 +104,11 @@ def hidden_context(
         True
     """
     data = described(runs, context)
-    known = known_names(data, group, context)
+    recorded = known_names(data, group, context)
     labels = labels_of(data, group)
-    groups, frame, names = grouped(data, labels, known, latent_dim)
+    groups, frame, names = grouped(data, labels, recorded, latent_dim)
     discovery = discovered(groups)
-    return HiddenContext(data, group, known, names, groups.runs.group.numpy(), frame, discovery)
+    return HiddenContext(data, group, recorded, names, groups.runs.group.numpy(), frame, discovery)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,16 +265,18 @@ class HiddenContext:
                 expected = f"{len(self.groups)} numbers, one for each group"
                 fix = "give NaN where a value is unknown"
                 raise InputError(name, expected=expected, got=f"shape {column.shape}", fix=fix)
-        given = torch.from_numpy(np.stack(columns, -1))
-        rows = given.isfinite().all(-1)
-        fewest = 1 + max(self.number, given.shape[1]) + SPARE
+        labels = torch.from_numpy(np.stack(columns, -1))
+        rows = labels.isfinite().all(-1)
+        fewest = 1 + max(self.number, labels.shape[1]) + SPARE
         if self.number == 0 or int(rows.sum()) < fewest:
             got = f"{int(rows.sum())} with {self.number} hidden parameters"
             fix = "give values of more groups"
             raise InputError("values", expected=f"{fewest} known groups", got=got, fix=fix)
         hidden = self._hidden[rows]
         names = tuple(values)
-        maps = Labels(names, Polynomial.of(hidden, given[rows]), Polynomial.of(given[rows], hidden))
+        maps = Labels(
+            names, Polynomial.of(hidden, labels[rows]), Polynomial.of(labels[rows], hidden)
+        )
         return replace(self, labels=maps)
 
     @validated
@@ -311,8 +313,8 @@ class HiddenContext:
             family = posterior.family.only(torch.from_numpy(rows))
             of_weights = posterior.of_weights(int(rows[0]))
         else:
-            known, hidden = self._context_of(values)
-            family = posterior.family.at(known, hidden)
+            recorded, hidden = self._context_of(values)
+            family = posterior.family.at(recorded, hidden)
             along = by_law(family)
             of_weights = along @ posterior.of_law @ along.mT
         states = torch.from_numpy(np.atleast_2d(initial_state).astype(float))
@@ -364,12 +366,12 @@ class HiddenContext:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
         self._check_names(values, labels)
-        known = torch.tensor([[values[name] for name in self.known]], dtype=torch.float64)
+        recorded = torch.tensor([[values[name] for name in self.known]], dtype=torch.float64)
         hidden = torch.tensor([[values.get(name, 0.0) for name in self.names]], dtype=torch.float64)
         if self.labels and not values.keys().isdisjoint(labels):
             labelled = torch.tensor([[values[name] for name in labels]]).double()
             hidden = self.labels.hidden(labelled)
-        return self.frame.known(known), hidden.reshape(1, self.number)
+        return self.frame.known(recorded), hidden.reshape(1, self.number)
 
     def _check_names(self, values: Mapping[str, float], labels: Sequence[str]) -> None:
         """Refuse names of no parameter, and parameters without a value; labels come together."""
@@ -473,9 +475,9 @@ def _complete(states: Tensor, times: Tensor, seen: Tensor) -> _Complete:
     """Return runs from the first time at which one is complete to the last, the latest of many."""
     rows = seen.nonzero().flatten()
     most = max(SHORTEST, SAMPLES // len(states))
-    first, last = int(rows[0]), int(rows[-1]) + 1
-    first = max(first, last - most)
-    return _Complete(states[:, first:last], times[first:last])
+    start, stop = int(rows[0]), int(rows[-1]) + 1
+    start = max(start, stop - most)
+    return _Complete(states[:, start:stop], times[start:stop])
 
 
 def _interval(
@@ -589,10 +591,10 @@ def with_hidden_context(
         InputError: no hidden parameter, and none that is known.
     """
     names = [context] if isinstance(context, str) else list(context)
-    known = [name for name in names if name != HIDDEN]
-    found = hidden_context(runs, group, context=known)
-    if found.number == 0 and not known:
+    recorded = [name for name in names if name != HIDDEN]
+    hidden = hidden_context(runs, group, context=recorded)
+    if hidden.number == 0 and not recorded:
         expected = "runs that differ by a hidden parameter"
         fix = "leave context out, or romkit.law for one law of all"
         raise InputError("context", expected=expected, got="runs of one law", fix=fix)
-    return found.runs, found
+    return hidden.runs, hidden

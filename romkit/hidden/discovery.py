@@ -71,8 +71,8 @@ def discovered(groups: Groups) -> Discovery:
         if evidence.is_real(chosen):
             break
         allowed = [t for t in allowed if t.structure.hidden < chosen.structure.hidden]
-    while (more := evidence.one_more(chosen)) is not None:
-        chosen = more
+    while (trial := evidence.one_more(chosen)) is not None:
+        chosen = trial
     check = evidence.check(chosen)
     posterior = evidence.fit(chosen.structure).posterior
     taken = fits.trials.index(chosen)
@@ -103,19 +103,19 @@ class _Evidence:
     def fit(self, structure: Structure) -> _Fit:
         """Return the fit of all groups, in windows as long as can be followed."""
         if structure not in self._fits:
-            own = self._of_search.own(structure.degree)
+            laws = self._of_search.own(structure.degree)
             family, duration, _ = self._of_search.whole(structure)
             runs = self._groups.runs
-            stage = fitted(family, own.motion, runs, duration)
-            self._fits[structure] = _polished(stage, own, runs)
+            stage = fitted(family, laws.motion, runs, duration)
+            self._fits[structure] = _polished(stage, laws, runs)
         return self._fits[structure]
 
     def check(self, chosen: Trial) -> "Check":
         """Return what left-out groups say."""
         structure = chosen.structure
         if structure not in self._checks:
-            own = self._of_search.own(structure.degree)
-            self._checks[structure] = _checked(self.fit(structure), own, self._groups)
+            laws = self._of_search.own(structure.degree)
+            self._checks[structure] = _checked(self.fit(structure), laws, self._groups)
         return self._checks[structure]
 
     def is_real(self, chosen: Trial) -> bool:
@@ -162,8 +162,8 @@ class _Evidence:
             return None
         if not self.is_above_noise(wanted):
             return None
-        more = self._of_search.trial(wanted)
-        return more if more.error < chosen.error else None
+        trial = self._of_search.trial(wanted)
+        return trial if trial.error < chosen.error else None
 
 
 class Check(NamedTuple):
@@ -218,10 +218,10 @@ def _checked(
         to_all = _alignment(without.family, posterior.family.only(kept))
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))
-            known = groups.known[group : group + 1]
+            recorded = groups.known[group : group + 1]
             for run in range(min(MOST, len(runs.states))):
                 alone = runs.only(torch.tensor([run]))
-                at = placed(without.family, own.motion, first_part(alone), known)
+                at = placed(without.family, own.motion, first_part(alone), recorded)
                 estimate = Estimate.of(at, without)
                 of_contexts.append(_context_ratios(estimate, to_all, posterior, group))
                 late = second_part(alone)
@@ -231,7 +231,7 @@ def _checked(
             if len(runs.states) == 1:
                 half = len(runs.times) // 2
                 late = runs.between(half, len(runs.times) - 1)
-                at = placed(without.family, own.motion, late, known)
+                at = placed(without.family, own.motion, late, recorded)
                 single.append((_with_one(at.family.context) @ to_all)[0])
             group_of += [group] * (len(single) - len(group_of))
     return Check(

@@ -62,7 +62,7 @@ def drifting_context(
         'none'
     """
     data = described(runs, context)
-    known = known_names(data, None, context)
+    recorded = known_names(data, None, context)
     length = data.sizes["time"] // pieces
     if pieces < 2 or length < SHORTEST:
         expected = f"two or more, of {SHORTEST} samples or more"
@@ -74,21 +74,21 @@ def drifting_context(
         raise InputError("runs", expected="even times", got="uneven ones", fix=fix)
     cut = [data.isel(time=slice(k * length, (k + 1) * length)) for k in range(pieces)]
     together = xr.concat([c.assign_coords(time=times[:length]) for c in cut], "trajectory")
-    found = hidden_context(together, context=known, latent_dim=latent_dim)
-    values = found.values["value"].values.reshape(pieces, -1, found.number)
+    hidden = hidden_context(together, context=recorded, latent_dim=latent_dim)
+    values = hidden.values["value"].values.reshape(pieces, -1, hidden.number)
     middles = times[0] + steps[0] * (length * np.arange(pieces) + (length - 1) / 2)
     path = values.transpose(1, 0, 2)  # (C, pieces, r)
-    designs = _designs(data, found, path, middles)
+    designs = _designs(data, hidden, path, middles)
     rates = np.diff(path, axis=1) / (length * steps[0])  # (C, pieces - 1, r)
     trials = {name: Trial(Structure(0, 0, 0), _errors(x, rates)) for name, x in designs.items()}
     best = min(trials.values(), key=lambda trial: trial.error)
     law = next(name for name, trial in trials.items() if as_good(trial, best))
     g = np.linalg.pinv(np.concatenate(designs[law])) @ np.concatenate(rates)
     columns = {}
-    for k, name in enumerate(found.names):
+    for k, name in enumerate(hidden.names):
         columns[name] = _between(path[..., k], middles, times)
     errors = {name: trial.error for name, trial in trials.items()}
-    return DriftingContext(found, with_hidden(data, known, columns), law, g, errors)
+    return DriftingContext(hidden, with_hidden(data, recorded, columns), law, g, errors)
 
 
 def _between(values: Array, middles: Array, times: Array) -> Array:
@@ -107,7 +107,7 @@ def _designs(
     between = [(times >= a) & (times <= b) for a, b in itertools.pairwise(middles)]
     # the first monomial is one, and those of higher degree stand behind
     terms = Monomials(w.shape[-1], 2)(w).numpy()
-    mean = np.stack([np.nanmean(terms[:, part], 1) for part in between], 1)
+    mean = np.stack([np.nanmean(terms[:, segment], 1) for segment in between], 1)
     c = (path[:, 1:] + path[:, :-1]) / 2
     one, latents = mean[..., :1], 1 + w.shape[-1]
     return {
@@ -126,8 +126,8 @@ def _errors(design: Array, rates: Array) -> torch.Tensor:
     size = np.sqrt(np.square(rates).mean())
     errors = []
     for run in range(len(rates)):
-        others = np.arange(len(rates)) != run
-        g = np.linalg.pinv(np.concatenate(design[others])) @ np.concatenate(rates[others])
+        kept = np.arange(len(rates)) != run
+        g = np.linalg.pinv(np.concatenate(design[kept])) @ np.concatenate(rates[kept])
         errors.append(np.sqrt(np.square(rates[run] - design[run] @ g).mean()))
     relative = torch.tensor(errors) / (size if size > 0 else 1.0)
     return relative.double().clamp(min=EXACT)

@@ -100,8 +100,8 @@ class Posterior:
         """Covariance (K m, K m) of the coefficients of a group."""
         Q = self.family.theta.numel()
         r = self.family.hidden.shape[1]
-        own = self.family.only(torch.tensor([group]))
-        along = torch.cat([by_law(own), own.tangents[0]], -1)
+        family = self.family.only(torch.tensor([group]))
+        along = torch.cat([by_law(family), family.tangents[0]], -1)
         rows = torch.cat([torch.arange(Q), Q + group * r + torch.arange(r)])
         return along @ self.covariance[rows][:, rows] @ along.mT
 
@@ -156,8 +156,8 @@ class Estimate:
         inverse = torch.linalg.pinv(along @ tangents, hermitian=True)  # (r, r)
         answer = inverse @ along  # (r, K m)
         covariance = noise.variance * inverse + answer @ of_law @ answer.mT
-        rest = torch.eye(len(tangents), dtype=torch.float64) - tangents @ answer
-        of_weights = rest @ of_law @ rest.mT
+        residual = torch.eye(len(tangents), dtype=torch.float64) - tangents @ answer
+        of_weights = residual @ of_law @ residual.mT
         of_weights = of_weights + noise.variance * tangents @ inverse @ tangents.mT
         return cls(at, noise, covariance, of_weights)
 
@@ -194,9 +194,9 @@ class Estimate:
 def _pooled(first: Noise, second: Noise) -> Noise:
     """Noise of two fits together."""
     freedom = first.freedom + second.freedom
-    own, other = first.freedom / freedom, second.freedom / freedom
-    variance = own * first.variance + other * second.variance
-    of_latents = own * first.of_latents + other * second.of_latents
+    weight, complement = first.freedom / freedom, second.freedom / freedom
+    variance = weight * first.variance + complement * second.variance
+    of_latents = weight * first.of_latents + complement * second.of_latents
     return Noise(variance, freedom, of_latents)
 
 
@@ -207,8 +207,8 @@ def factor(ratios: Tensor, level: float, width: float) -> float:
     Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), Distribution-free predictive inference
     for regression, for the rank.
     """
-    known = ratios[ratios.isfinite()].abs().sort().values
-    rank = math.ceil((len(known) + 1) * level)
-    if rank > len(known):
-        return max([1.0, *(known / width).tolist()])
-    return float(known[rank - 1]) / width
+    finite = ratios[ratios.isfinite()].abs().sort().values
+    rank = math.ceil((len(finite) + 1) * level)
+    if rank > len(finite):
+        return max([1.0, *(finite / width).tolist()])
+    return float(finite[rank - 1]) / width

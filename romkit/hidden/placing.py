@@ -95,8 +95,8 @@ class Placed:
         grid = _starts(len(self.runs.times), length)
         latest = grid[-1]
         observed = self.runs.observed[run, grid[number] :]
-        first = grid[number] + int(observed.int().argmax())
-        return float(self.runs.times[min(first, latest)])
+        start = grid[number] + int(observed.int().argmax())
+        return float(self.runs.times[min(start, latest)])
 
     def continued(self, run: int, times: Tensor) -> Tensor:
         """Return states (T, m) of a run at times, by its last window."""

@@ -46,8 +46,8 @@ def _on_common_times(data: xr.Dataset, *, sparse: float = 0.5) -> xr.Dataset:
     of their own.
     """
     seen = np.isfinite(data["state"].values).all(-1)  # (C, T)
-    first, last = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
-    share = seen.sum(1) / np.maximum(last - first, 1)
+    start, stop = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
+    share = seen.sum(1) / np.maximum(stop - start, 1)
     if np.median(share) >= sparse:
         return data
     warn(
@@ -136,8 +136,8 @@ def in_order(labels: Array) -> tuple[Array, Array]:
     """Return names (G,) of groups in the order of their first runs, and the number (C,) of the group
     of each run.
     """
-    names, first, group = np.unique(labels, return_index=True, return_inverse=True)
-    order = first.argsort()
+    names, starts, group = np.unique(labels, return_index=True, return_inverse=True)
+    order = starts.argsort()
     return names[order], order.argsort()[group]
 
 

@@ -92,7 +92,7 @@ class Groups:
     def folds(self) -> list[Tensor]:
         """Return groups that are left out together."""
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(0))
-        return [part.sort().values for part in order.tensor_split(folds_of(len(self)))]
+        return [rows.sort().values for rows in order.tensor_split(folds_of(len(self)))]
 
     def kept(self, out: Tensor) -> Tensor:
         """Return the other groups."""
@@ -151,20 +151,20 @@ class Fits:
         plane of two straight parameters, and powers of hidden parameters beyond that at zero.
         """
         if structure not in self._whole:
-            own = self.own(structure.degree)
+            laws = self.own(structure.degree)
             runs = self.groups.runs
             shortest = first_windows(runs, ROUGH)
             plane = replace(structure, hidden=2, bend=1)
             on_plane = plane in self.structures(structure.degree)
             if structure.hidden == 1 and structure.bend <= 2 and on_plane:
-                begin = own.curve(self.whole(plane).family, structure.bend)
+                begin = laws.curve(self.whole(plane).family, structure.bend)
             elif structure.hidden == 0 or structure.bend == 1:
-                begin = own.start(structure)
+                begin = laws.start(structure)
             else:
                 before = self.whole(replace(structure, bend=structure.bend - 1))
                 begin = before.family.bent(structure.bend)
                 shortest = before.duration
-            self._whole[structure] = fitted(begin, own.motion, runs, shortest, LONGEST)
+            self._whole[structure] = fitted(begin, laws.motion, runs, shortest, LONGEST)
         return self._whole[structure]
 
     def without(self, structure: Structure, out: Tensor) -> Family:
@@ -200,8 +200,8 @@ class Fits:
 def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
     """Return error of the forecast of the second part of a group."""
     runs = groups.only(torch.tensor([group]))
-    known = groups.known[group : group + 1]
-    at = placed(family, own.motion, first_part(runs), known, NEGLIGIBLE)
+    recorded = groups.known[group : group + 1]
+    at = placed(family, own.motion, first_part(runs), recorded, NEGLIGIBLE)
     errors = groups.units * forecast_errors(at, runs)
     squares = errors.square().mean(-1)  # (n, T')
     squares = squares.nan_to_num(LOST**2).clamp(max=LOST**2)
@@ -252,12 +252,12 @@ def structures(
     `paths`: numbers of hidden parameters with the degree of the coefficients in them, from the
     simplest on.
     """
-    found = [Structure(degree, 0, bend) for bend in ((1, 2) if known else (0,))]
+    candidates = [Structure(degree, 0, bend) for bend in ((1, 2) if known else (0,))]
     kept = groups - -(-groups // folds_of(groups))
     for hidden, bend in paths:
         if hidden + known + 2 <= kept and bend + 1 < kept:
-            found.append(Structure(degree, hidden, bend))
-    return found
+            candidates.append(Structure(degree, hidden, bend))
+    return candidates
 
 
 def degrees(
@@ -295,8 +295,8 @@ def search(fits: Fits) -> None:
         _try_more_parameters(fits, near, chosen.structure)
         chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
-    others = [scout.structure.degree for scout in near if scout not in promising]
-    for degree in others:
+    degrees = [scout.structure.degree for scout in near if scout not in promising]
+    for degree in degrees:
         _try_parameters(fits, degree, chosen.structure.hidden)
 
 
@@ -374,8 +374,8 @@ def _parameters_gain(fits: Fits, structure: Structure) -> bool:
     together = [trial for trial in fits.trials if trial.structure.degree == structure.degree]
     most = min(SCOUT, structure.hidden)
     fewer = [trial for trial in together if trial.structure.hidden < most]
-    more = [trial for trial in together if trial.structure.hidden >= most]
-    return not as_good(_best(fewer), _best(more))
+    richer = [trial for trial in together if trial.structure.hidden >= most]
+    return not as_good(_best(fewer), _best(richer))
 
 
 def _best(trials: Sequence[Trial]) -> Trial:

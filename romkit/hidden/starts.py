@@ -55,7 +55,7 @@ class OwnLaws:
         by_means = Family(terms, zero, means, nothing)
         by_means = fitted(by_means, motion, runs, SHORTEST, SHORT, contexts=False).family
         constant = ContextTerms(0, 0, 0)
-        own = []
+        laws = []
         for group in range(G):
             rows = (runs.group == group).nonzero().squeeze(-1)
             alone = replace(runs.only(rows), group=torch.zeros(len(rows), dtype=torch.long))
@@ -63,8 +63,8 @@ class OwnLaws:
             law = Family(constant, theta, nothing[:1], nothing[:1])
             begin = first_windows(alone, 2 * SHORTEST)
             law = fitted(law, motion, alone, begin, SHORT, contexts=False).family
-            own.append(law.theta[:, 0])
-        weights = torch.stack(own)
+            laws.append(law.theta[:, 0])
+        weights = torch.stack(laws)
         return cls(motion, weights, _information(motion, weights, runs), known)
 
     def start(self, structure: Structure) -> Family:
@@ -72,11 +72,11 @@ class OwnLaws:
         structure has, along the directions in which those of single groups differ most.
         """
         weights = self.weights.flatten(1)  # (G, K m)
-        known = self.known
-        G, p = known.shape
+        recorded = self.known
+        G, p = recorded.shape
         r = structure.hidden
         of_known = ContextTerms(p, 0, structure.bend if p else 0)
-        design = of_known(known)  # (G, q)
+        design = of_known(recorded)  # (G, q)
         fit = torch.linalg.lstsq(design, weights, driver="gelsd").solution  # (q, K m)
         differences = weights - design @ fit
         U, s, V = torch.linalg.svd(differences @ self._root, full_matrices=False)
@@ -88,7 +88,7 @@ class OwnLaws:
         theta = weights.new_zeros(terms.number, weights.shape[1])
         theta[_places(terms, of_known)] = fit
         theta[1 + p : 1 + p + r] = directions
-        return self._family(terms, theta, known, hidden).bent(structure.bend)
+        return self._family(terms, theta, recorded, hidden).bent(structure.bend)
 
     def curve(self, family: Family, bend: int) -> Family:
         """Family of one hidden parameter, whose coefficients are polynomials of it, along the
@@ -96,21 +96,21 @@ class OwnLaws:
         most, or by places along them, whichever polynomials fit better.
         """
         weights = family.weights.flatten(1)  # (G, K m)
-        known = family.known
-        terms = ContextTerms(known.shape[1], 1, bend)
+        recorded = family.known
+        terms = ContextTerms(recorded.shape[1], 1, bend)
         points = self.points(family)
         U, _, _ = torch.linalg.svd(points, full_matrices=False)
         best: tuple[float, Tensor, Tensor] | None = None
         for places in (U[:, :1], along_points(points)):
             hidden = (places - places.mean(0)) / divisor(places.std(0, correction=0))
-            design = terms(torch.cat([known, hidden], -1))
+            design = terms(torch.cat([recorded, hidden], -1))
             theta = torch.linalg.lstsq(design, weights, driver="gelsd").solution
             error = float(((weights - design @ theta) @ self._root).square().sum())
             if best is None or error < best[0]:
                 best = error, theta, hidden
         assert best is not None  # one of both places
         _, theta, hidden = best
-        return self._family(terms, theta, known, hidden)
+        return self._family(terms, theta, recorded, hidden)
 
     def points(self, family: Family) -> Tensor:
         """Return coefficients (G, K m) of groups, in the metric of the information about them."""

@@ -40,8 +40,8 @@ def packed(found: HiddenContext) -> tuple[Header, Tensors]:
         InputError: runs that netCDF cannot hold.
     """
     frame = found.frame
-    parts = [found.discovery, frame.scale, frame.low, frame.high, found.labels]
-    entry, tensors = packing.packed(parts, CLASSES, "found")
+    fields = [found.discovery, frame.scale, frame.low, frame.high, found.labels]
+    entry, tensors = packing.packed(fields, CLASSES, "found")
     header: Header = {"hidden": entry, "group": found.group, "known": list(found.known)}
     if frame.basis is not None:
         header["modes"], of_basis = bases.packed(frame.basis)
@@ -60,17 +60,17 @@ def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> 
     """
     try:
         data = dataset_of_bytes(tensors[RUNS].numpy().tobytes(), f"runs in {path}")
-        parts = packing.unpacked(header["hidden"], tensors, CLASSES)
-        discovery, scale, low, high, labels = parts
+        fields = packing.unpacked(header["hidden"], tensors, CLASSES)
+        discovery, scale, low, high, labels = fields
         modes = None
         if "modes" in header:
-            own = {n.removeprefix(BASIS): x for n, x in tensors.items() if n.startswith(BASIS)}
-            modes = bases.unpacked(path, header["modes"], own)
-        group, known = header["group"], tuple(header["known"])
+            of_basis = {n.removeprefix(BASIS): x for n, x in tensors.items() if n.startswith(BASIS)}
+            modes = bases.unpacked(path, header["modes"], of_basis)
+        group, recorded = header["group"], tuple(header["known"])
         groups, rows = in_order(labels_of(data, group))
-        _check(discovery, len(groups), len(known))
+        _check(discovery, len(groups), len(recorded))
         frame = Frame(modes, scale, low, high)
-        return HiddenContext(data, group, known, groups, rows, frame, discovery, labels)
+        return HiddenContext(data, group, recorded, groups, rows, frame, discovery, labels)
     except FAULTS as error:
         problem = f"holds a hidden context whose parts do not fit each other ({reason(error)})"
         fix = "restore it from a copy, or find it again"

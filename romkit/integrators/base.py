@@ -394,11 +394,11 @@ def lost_beyond(dynamics: LatentDynamics, *starts: Tensor, ratio: float = 1e6) -
     """Return the magnitude from which on a latent state is lost: so many times that of its start
     (..., d), where that is known, and of the samples of a law, or 1, whatever their unit.
     """
-    known = [*starts]
+    finite = [*starts]
     if dynamics.domain is not None:
-        known.append(dynamics.domain.points)
+        finite.append(dynamics.domain.points)
     largest = 1.0
-    for x in known:
+    for x in finite:
         if x.numel():
             size = x.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax()
             largest = max(largest, float(size))

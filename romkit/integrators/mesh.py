@@ -207,8 +207,8 @@ def reduced_mesh(
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
         z = model.of_coordinates().operator(c).encode(y)
-        several = zip(times[taken], z[taken], c[taken], strict=True)
-        sums = _sums(system, model, h, weights, several)
+        samples = zip(times[taken], z[taken], c[taken], strict=True)
+        sums = _sums(system, model, h, weights, samples)
     rows, factors = cubature(sums, tolerance)
     region = Region.ellipsoid(z)
     return ReducedMesh(system, basis, rows, factors * weights[rows], region)

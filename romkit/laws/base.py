@@ -82,14 +82,14 @@ class Estimator(abc.ABC):
         """
         projection = placed(projection, device)
         family, shapes = projection.for_law(data)
-        several = self.choices(family, shapes)
+        samples = self.choices(family, shapes)
         judge = None
-        if several[0].times is not None:
-            judge = judge_of(family, shapes, several[0])
-        shape = self._chosen(several, judge, seed, select)
+        if samples[0].times is not None:
+            judge = judge_of(family, shapes, samples[0])
+        shape = self._chosen(samples, judge, seed, select)
         if self.refine and judge is not None:
-            shape = refined(shape, several[0], judge)
-        self.warn_if_useless(shape, several[0], judge)
+            shape = refined(shape, samples[0], judge)
+        self.warn_if_useless(shape, samples[0], judge)
         return tensors.on_device(with_phase(shape, projection, data), "cpu")
 
     @classmethod
@@ -98,10 +98,10 @@ class Estimator(abc.ABC):
         velocities.
         """
         if "velocity" in data:
-            several = [cls.samples(projection, data)]
+            shapes = [cls.samples(projection, data)]
         else:
-            several = sources.windows(projection, data)
-        return [samples.scaled() for samples in several]
+            shapes = sources.windows(projection, data)
+        return [samples.scaled() for samples in shapes]
 
     @staticmethod
     @validated

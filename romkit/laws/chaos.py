@@ -105,11 +105,11 @@ def in_words(law: LearnedField, samples: LatentSamples, *, recurrent: float = 5.
     """
     if not isinstance(law, Equation) or law.coefficients.ndim > 2 or samples.times is None:
         return ""
-    found = predictability(law, samples)
+    horizon = predictability(law, samples)
     duration = float(samples.times[-1] - samples.times[0])
-    if not found.is_chaotic or found.exponent * duration < recurrent:
+    if not horizon.is_chaotic or horizon.exponent * duration < recurrent:
         return ""
-    return f"; {found}"
+    return f"; {horizon}"
 
 
 def _exponent(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
@@ -124,13 +124,13 @@ def _exponent(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
     clock = []
     followed = windows(runs, length, length, 1 / FINE)
     for k in range(intervals // length):
-        one = _window(followed, k)
+        window = _window(followed, k)
         direction = torch.nn.functional.normalize(direction, dim=-1)
-        changed = _tangent(problem.motion, weights, one, direction[:, None])[:, 0]  # (n, d)
-        usable = one.seen[0, :, 0] & changed.isfinite().all(-1)
+        changed = _tangent(problem.motion, weights, window, direction[:, None])[:, 0]  # (n, d)
+        usable = window.seen[0, :, 0] & changed.isfinite().all(-1)
         size = changed.norm(dim=-1)
         growth.append(torch.where(usable, size.log(), torch.nan))
-        clock.append(one.course.steps[:, :, 0, 0].sum(0).expand(len(size)))
+        clock.append(window.course.steps[:, :, 0, 0].sum(0).expand(len(size)))
         # a gap in a run does not turn the direction
         direction = torch.where(usable[:, None], changed, direction)
     growths = torch.stack(growth)  # (windows, n)
@@ -197,9 +197,9 @@ def _validity(
         square = square.nan_to_num(torch.inf)
         away = (square > valid**2 * variance) & later.seen
         clock = runs.times[k : k + length + 1] - runs.times[k]
-        first = away.int().argmax(0)  # (n, 1)
+        lost_at = away.int().argmax(0)  # (n, 1)
         is_lost = away.any(0)
-        until = torch.where(is_lost, clock[first], clock[-1])
+        until = torch.where(is_lost, clock[lost_at], clock[-1])
         begun = later.seen[0]
         durations.append(until[begun])
         lost.append(is_lost[begun])

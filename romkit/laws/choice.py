@@ -118,8 +118,8 @@ class LawCandidate:
                 return near
             with warnings.catch_warnings(), runtime.within(share):
                 warnings.simplefilter("ignore", FitWarning)
-                whole = self.estimator.refitted(near, train, self.seed)
-            self.fits[fold] = self._closer(whole, near, fold)
+                polished = self.estimator.refitted(near, train, self.seed)
+            self.fits[fold] = self._closer(polished, near, fold)
         return self.fits[fold]
 
     def _closer(self, whole: LearnedField, near: LearnedField, fold: int) -> LearnedField:
@@ -168,8 +168,8 @@ class LawCandidate:
     def neighbours(self) -> "Sequence[LawCandidate]":
         """List laws with further settings on the same latents."""
         samples, _ = self.space(ALL)
-        others = self.estimator.neighbours(samples)
-        return [LawCandidate(e, self.space, self.folds, self.seed, self.label) for e in others]
+        neighbours = self.estimator.neighbours(samples)
+        return [LawCandidate(e, self.space, self.folds, self.seed, self.label) for e in neighbours]
 
 
 def _errors(
@@ -226,12 +226,12 @@ def _follows(law: LearnedField, judge: Judge, limit: float) -> bool:
 
 def in_words(estimator: Settings) -> str:
     """Write settings that differ from the defaults as one writes them."""
-    several = []
+    words = []
     for setting in fields(estimator):
         value = getattr(estimator, setting.name)
         if value != setting.default:
-            several.append(f"{setting.name}={_short(value)}")
-    return f"{type(estimator).__name__}({', '.join(several)})"
+            words.append(f"{setting.name}={_short(value)}")
+    return f"{type(estimator).__name__}({', '.join(words)})"
 
 
 def _short(value: object) -> str:

@@ -53,12 +53,12 @@ class Runs:
 
     def between(self, first: int, last: int) -> "Runs":
         """Return the samples from one number to another one of all runs."""
-        part = slice(first, last + 1)
-        runs = replace(self, states=self.states[:, part], times=self.times[part])
+        inside = slice(first, last + 1)
+        runs = replace(self, states=self.states[:, inside], times=self.times[inside])
         if self.moving is not None:
-            runs = replace(runs, moving=self.moving[:, part])
+            runs = replace(runs, moving=self.moving[:, inside])
         if self.drift is not None:
-            runs = replace(runs, drift=self.drift[:, part])
+            runs = replace(runs, drift=self.drift[:, inside])
         return runs
 
 
@@ -168,8 +168,8 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     number = counts[interval]  # (M,) of steps in the interval of each
     before = torch.arange(len(interval)) - (counts.cumsum(0) - counts)[interval]
     stages = torch.tensor(STAGES, dtype=steps.dtype)
-    part = ((before[:, None] + stages) / number[:, None]).to(steps.device)  # (M, 3)
-    places = Places(sample, interval, part)
+    weight = ((before[:, None] + stages) / number[:, None]).to(steps.device)  # (M, 3)
+    places = Places(sample, interval, weight)
     context = places.between(runs.moving, runs.held)
     drift = runs.drift
     if drift is not None:
@@ -199,8 +199,8 @@ class Places(NamedTuple):
         at_samples = values[run, self.sample].nan_to_num(0.0)  # (L + 1, n, W, k)
         before = at_samples[self.interval].unsqueeze(1)  # (M, 1, n, W, k)
         after = at_samples[self.interval + 1].unsqueeze(1)
-        part = self.part[:, :, None, None, None]
-        line = before * (1 - part) + after * part
+        weight = self.part[:, :, None, None, None]
+        line = before * (1 - weight) + after * weight
         if held:
             line[..., -held:] = before[..., -held:]
         return line

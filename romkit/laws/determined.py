@@ -37,7 +37,7 @@ def warn_if_undetermined(
     listed = ", ".join(names[:named])
     if len(names) > named:
         listed += ", ..."
-    several = ", ".join(str(one) for one in relations(_first(samples)))
+    several = ", ".join(str(relation) for relation in relations(_first(samples)))
     reason = f" ({several} in all samples)" if several else ""
     warn(
         f"{what}: expected terms that the samples tell apart, got {listed}, of which other "
@@ -106,13 +106,13 @@ def relations(samples: LatentSamples, *, alike: float = 1e-6) -> list[Relation]:
     mean = z.mean(0)
     deviation = divisor((z - mean).square().mean(0).sqrt())
     _, singular, directions = torch.linalg.svd((z - mean) / deviation, full_matrices=False)
-    found = []
+    dependent = []
     null = directions[singular <= alike * singular[0]] / deviation
     for row in _echelon(null):
         weights = torch.where(row.abs() > INVOLVED, row, 0.0)
         names = samples.variables.names[: len(weights)]
-        found.append(Relation(weights, float(weights @ mean), tuple(names)))
-    return found
+        dependent.append(Relation(weights, float(weights @ mean), tuple(names)))
+    return dependent
 
 
 def _echelon(rows: Tensor) -> Tensor:
@@ -121,8 +121,8 @@ def _echelon(rows: Tensor) -> Tensor:
     for k in range(len(rows)):
         pivot = int(rows[k].abs().argmax())
         rows[k] = rows[k] / rows[k, pivot]
-        others = torch.arange(len(rows)) != k
-        rows[others] -= rows[others, pivot : pivot + 1] * rows[k]
+        remaining = torch.arange(len(rows)) != k
+        rows[remaining] -= rows[remaining, pivot : pivot + 1] * rows[k]
     return rows
 
 

@@ -400,30 +400,30 @@ class _Shape:
             unit = jacobians.new_zeros(m, m)
             unit[a, b] = 1.0
             units.append(unit - unit.mT if is_skew else unit)
-        several = torch.stack(units)  # (k, m, m)
-        products = several.unsqueeze(1) @ jacobians  # (k, N, m, m)
+        matrices = torch.stack(units)  # (k, m, m)
+        products = matrices.unsqueeze(1) @ jacobians  # (k, N, m, m)
         upper = torch.triu_indices(m, m, 1)
         curls = (products - products.mT)[..., upper[0], upper[1]].flatten(1).mT
-        _, sizes, directions = torch.linalg.svd(curls, full_matrices=len(curls) < len(several))
-        sizes = torch.nn.functional.pad(sizes, (0, len(several) - len(sizes)))
+        _, sizes, directions = torch.linalg.svd(curls, full_matrices=len(curls) < len(matrices))
+        sizes = torch.nn.functional.pad(sizes, (0, len(matrices) - len(sizes)))
         free = sizes <= max(open_ * float(sizes[-1]), 1e-6 * float(sizes[0]))
         draw = torch.Generator().manual_seed(0)
         mixed = torch.randn(tried, int(free.sum()), generator=draw, dtype=curls.dtype)
-        candidates = torch.einsum("tf,fk,kab->tab", mixed, directions[free], several)
+        candidates = torch.einsum("tf,fk,kab->tab", mixed, directions[free], matrices)
         condition = torch.linalg.cond(candidates).nan_to_num(torch.inf)
         if is_skew:
             A = torch.linalg.inv(candidates[condition.argmin()])
             A = A * math.sqrt(m) / A.norm()
             return -A if float(A[0].sum()) < 0 else A
         is_regular = condition < torch.inf
-        several = torch.linalg.inv(candidates[is_regular])
-        several = several * (math.sqrt(m) / several.flatten(1).norm(dim=1))[:, None, None]
-        trace = several.diagonal(dim1=-2, dim2=-1).sum(-1)
-        several = torch.where((trace > 0)[:, None, None], -several, several)
+        matrices = torch.linalg.inv(candidates[is_regular])
+        matrices = matrices * (math.sqrt(m) / matrices.flatten(1).norm(dim=1))[:, None, None]
+        trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)
+        matrices = torch.where((trace > 0)[:, None, None], -matrices, matrices)
         # R is positive semidefinite, or nearly so where the data leave combinations of that kind
-        lowest = torch.linalg.eigvalsh((several + several.mT) / -2)[:, 0]
+        lowest = torch.linalg.eigvalsh((matrices + matrices.mT) / -2)[:, 0]
         penalty = -lowest.clamp(max=0) / indefinite
-        return several[(condition[is_regular] + penalty).argmin()]
+        return matrices[(condition[is_regular] + penalty).argmin()]
 
     def _energy_of(
         self, A: Tensor, points: Tensor, rates: Tensor, samples: LatentSamples

@@ -125,10 +125,10 @@ class Joint:
         motion = self.structure.motion
         reached = motion.rollout(self.weights(theta), states[:, :-1], self.course)[-1]
         from_law = (states[:, 1:] - reached) / (self.model_error * self.noise)
-        both = (from_data / self.noise).square().sum(-1)
+        squares = (from_data / self.noise).square().sum(-1)
         lost = (LOST / self.noise).square().sum()
-        both[:, 1:] += from_law.square().sum(-1).nan_to_num(lost)
-        return both
+        squares[:, 1:] += from_law.square().sum(-1).nan_to_num(lost)
+        return squares
 
     def normal(self, theta: Tensor, states: Tensor, damping: float) -> Normal:
         """Return normal equations about coefficients and states, the latter eliminated."""
@@ -372,16 +372,16 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
     if deviation is None:
         return law
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems
-        made = jointly(tensors.on_device(law, "cpu"), samples.to("cpu"), seconds)
-        return tensors.on_device(made, samples.inputs.device)
+        joint = jointly(tensors.on_device(law, "cpu"), samples.to("cpu"), seconds)
+        return tensors.on_device(joint, samples.inputs.device)
     folds = Folds(list(_divided(samples)), deviation)
-    several = _terms_to_try(law, samples)
-    if not several:
+    bases = _terms_to_try(law, samples)
+    if not bases:
         return law
-    basis, errors = _simplest(several, folds, time.process_time() + seconds)
-    made = with_terms(basis, samples, deviation)
-    if _is_preferred(made, errors, law, samples, folds):
-        return replace(made, domain=law.domain)
+    basis, errors = _simplest(bases, folds, time.process_time() + seconds)
+    joint = with_terms(basis, samples, deviation)
+    if _is_preferred(joint, errors, law, samples, folds):
+        return replace(joint, domain=law.domain)
     return law
 
 
@@ -510,7 +510,7 @@ def _terms_to_try(
 
     `per_term`: fewest samples for each term of a law: noise is in all of them.
     """
-    several = []
+    bases = []
     of_context = getattr(law.basis.context_library, "degree", 0)
     numbers = int(samples.observed.sum())
     for degree in DEGREES:
@@ -518,8 +518,8 @@ def _terms_to_try(
         size = len(basis.latent_names) * samples.targets.shape[-1]
         enough = numbers >= per_term * len(basis.names)
         if enough and numbers * samples.inputs.shape[-1] * size <= largest:
-            several.append(basis)
-    return several
+            bases.append(basis)
+    return bases
 
 
 def _divided(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSamples]]:
@@ -574,9 +574,9 @@ def _left_out(
     basis: Features, train: LatentSamples, held: LatentSamples, deviation: Tensor
 ) -> np.ndarray:
     """Return distances (k,) of left-out runs, in blocks, from trajectories of a law [noise]."""
-    found = _whole(basis, train, deviation)
+    estimate = _whole(basis, train, deviation)
     of_train = ShootingProblem.of(train, basis)
-    coefficients = of_train.coefficients(found.theta)
+    coefficients = of_train.coefficients(estimate.theta)
     return followed(equation(train, basis, coefficients, ""), held, deviation)
 
 
@@ -602,6 +602,6 @@ def _as_law(found: Estimate, basis: Features, samples: LatentSamples) -> Equatio
     problem = ShootingProblem.of(samples, basis)
     coefficients = problem.coefficients(found.theta)
     source = f"{samples.source}: states and coefficients jointly, since there is noise"
-    made = equation(samples, basis, coefficients, source)
+    law = equation(samples, basis, coefficients, source)
     mean, largest = box(samples)
-    return replace(made, last=mean + largest * found.states[:, -1])
+    return replace(law, last=mean + largest * found.states[:, -1])

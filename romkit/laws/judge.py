@@ -180,8 +180,8 @@ class Judge:
         relative = (reached - mean) / farthest
         away = relative.abs().amax((-2, -1)).nan_to_num(torch.inf)
         begun = starts.state.isfinite().all(-1)
-        left = away[begun] > OUTSIDE
-        return not bool(left.any())
+        is_away = away[begun] > OUTSIDE
+        return not bool(is_away.any())
 
     @property
     def _latents(self) -> Tensor:
@@ -236,10 +236,10 @@ class Judge:
 def _repeated(times: Tensor, number: int) -> Tensor:
     """Return times from 0 on, so many times one after the other."""
     following = times[1:]
-    several = [times]
+    pieces = [times]
     for k in range(1, number):
-        several.append(times[-1] * k + following)
-    return torch.cat(several)
+        pieces.append(times[-1] * k + following)
+    return torch.cat(pieces)
 
 
 class Starts(NamedTuple):

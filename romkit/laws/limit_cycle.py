@@ -189,12 +189,12 @@ class LimitCycle(TrajectoryEstimator):
         if self.degree is not None:
             return [self]
         contexts = _number_of(_starts_of(samples))
-        several = []
+        settings = []
         for degree in DEGREES:
             # one context at least has to be held out
             if len(total_degree(len(samples.parameters), degree)) < contexts:
-                several.append(replace(self, degree=degree))
-        return several or [replace(self, degree=0)]
+                settings.append(replace(self, degree=degree))
+        return settings or [replace(self, degree=0)]
 
     def _fit(self, samples: LatentSamples, seed: int) -> LimitCycleLaw:
         _check(samples)

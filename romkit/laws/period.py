@@ -129,9 +129,9 @@ def _refined(
         # after more laps the periods of this width are a whole one apart
         most = min(int(end / period / (1 + width)), round(1 / width))
         laps = 1 + tensors.evenly(most, LAPS).numpy()
-        several = period * (1 + width * np.linspace(-1, 1, 21))
-        distances = [_distance_of_returns(starts, states, end, path, T * laps) for T in several]
-        period = several[np.argmin(distances)]
+        periods = period * (1 + width * np.linspace(-1, 1, 21))
+        distances = [_distance_of_returns(starts, states, end, path, T * laps) for T in periods]
+        period = periods[np.argmin(distances)]
     return float(1 / period)
 
 
@@ -276,12 +276,12 @@ def _smoothed(
     roughness = torch.cat([torch.zeros(1, dtype=places.dtype), k**4, k**4])
     gram = terms.mT @ terms / T
     moment = terms.mT @ z / T
-    several = []
+    smooth = []
     for ridge in ridges:
         inverse = torch.linalg.inv(gram + ridge * torch.diag(1 + roughness))
         series = inverse @ moment
         residual = float((terms @ series - z).square().mean().sqrt())
         freedom = float((inverse * gram).sum())
         score = residual / max(1 / T, 1 - freedom / T)
-        several.append(Smoothed(series, score, residual))
-    return min(several, key=lambda fit: fit.score)
+        smooth.append(Smoothed(series, score, residual))
+    return min(smooth, key=lambda fit: fit.score)

@@ -165,15 +165,15 @@ class PolynomialLaw(TrajectoryEstimator):
         basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
         starts = law.coefficients.expand(*lead, -1, -1)
         size = starts.shape[-2:]
-        several = []
+        laws = []
         for problem, near in enumerate(starts.reshape(-1, *size)):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
             if resampled:
-                several.append(fit.resampled(near))
+                laws.append(fit.resampled(near))
             else:
-                several.append(fit.whole(near))
-        coefficients = torch.stack(several).reshape(*lead, *size)
+                laws.append(fit.whole(near))
+        coefficients = torch.stack(laws).reshape(*lead, *size)
         refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
         return replace(refit, domain=Region.of(samples.latents, samples.times))
 
@@ -205,11 +205,11 @@ class PolynomialLaw(TrajectoryEstimator):
         _check_numbers(samples, settings)
         samples = boxed(samples)
         basis = Features.of(samples, Polynomial(settings.degree), settings._context_terms)
-        several = []
+        laws = []
         for problem in range(_problems(samples)):
             fit = Fit(_single(samples, problem), _of(basis, problem), self.ridge)
-            several.append(coefficients_of(fit))
-        coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
+            laws.append(coefficients_of(fit))
+        coefficients = torch.stack(laws) if samples.inputs.ndim > 2 else laws[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
 
@@ -300,11 +300,11 @@ def _problems(samples: LatentSamples) -> int:
 
 def _single(samples: LatentSamples, problem: int) -> LatentSamples:
     """Return samples of one problem of a stack."""
-    parts = {}
+    fields = {}
     for name in ("inputs", "targets", "context", "drift"):
         values = one_axis(getattr(samples, name))
-        parts[name] = values[problem if len(values) > 1 else 0]
-    return replace(samples, variables=_flat(samples.variables)[problem], **parts)
+        fields[name] = values[problem if len(values) > 1 else 0]
+    return replace(samples, variables=_flat(samples.variables)[problem], **fields)
 
 
 def _flat(scaling: Scaling) -> Scaling:
@@ -419,11 +419,11 @@ class Fit:
     def _followed(self, stages: list[Stage]) -> int | None:
         """Return the length of the windows that tell coefficients apart; None for whole runs."""
         runs = self.problem.runs
-        last = stages[-1]
-        whole = len(runs.times) - 1
-        if last.length == whole or is_informative(self.structure, runs, last.theta, whole):
+        longest = stages[-1]
+        length = len(runs.times) - 1
+        if longest.length == length or is_informative(self.structure, runs, longest.theta, length):
             return None
-        return last.length
+        return longest.length
 
     def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
         return refinements(

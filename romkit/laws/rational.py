@@ -418,7 +418,7 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     corners = corner_weights(scaled, k if k < number_of_contexts(samples) else 1)
     factors = context_terms(basis, c).expand(len(w), -1)
     T = len(times) - 1
-    whole = _Intervals(
+    intervals = _Intervals(
         w[:, :-1].flatten(0, 1),
         w[:, 1:].flatten(0, 1),
         times.diff().repeat(len(w)).unsqueeze(-1),
@@ -427,9 +427,15 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
         corners.repeat_interleave(T, 0),
         basis,
     )
-    seen = (whole.begin + whole.end + whole.path.sum(1)).isfinite().all(-1).nonzero().flatten()
+    seen = (
+        (intervals.begin + intervals.end + intervals.path.sum(1))
+        .isfinite()
+        .all(-1)
+        .nonzero()
+        .flatten()
+    )
     rows = seen[evenly(len(seen), most)]
-    return whole.only(rows)
+    return intervals.only(rows)
 
 
 def _terms(intervals: _Intervals, w: Tensor, denominator: _Denominator) -> Tensor:
@@ -541,11 +547,11 @@ def _joined(
 
     state, path = intervals.begin, []
     for h in stops.diff():
-        first = rate(state)
-        second = rate(state + h / 2 * first)
+        slope = rate(state)
+        second = rate(state + h / 2 * slope)
         third = rate(state + h / 2 * second)
         fourth = rate(state + h * third)
-        state = state + h / 6 * (first + 2 * second + 2 * third + fourth)
+        state = state + h / 6 * (slope + 2 * second + 2 * third + fourth)
         state = state.clamp(-reach, reach)
         path.append(state)
     gap = intervals.end - path.pop()

@@ -93,10 +93,10 @@ def _integrals(values: Tensor, times: Tensor) -> Tensor:
     """Return integrals (n, T, k) of values from the first sample on."""
     from scipy.integrate import cumulative_simpson  # slow to import
 
-    found = cumulative_simpson(
+    integrals = cumulative_simpson(
         values.numpy(force=True), x=times.numpy(force=True), axis=1, initial=0.0
     )
-    return torch.from_numpy(found).to(values)
+    return torch.from_numpy(integrals).to(values)
 
 
 def _can_be_refined(law: LearnedField, samples: LatentSamples) -> bool:

@@ -83,8 +83,8 @@ class Motion:
         states, derivatives = self.sensitivities(weights, start, course)
         distance = states - truth.states
         counts = kept(distance, derivatives, truth)
-        both = torch.cat([derivatives, distance.unsqueeze(-1)], -1)  # (L + 1, n, W, d, K m + 1)
-        return [both[:, run][counts[:, run]].flatten(0, 1) for run in range(len(start))]
+        rows = torch.cat([derivatives, distance.unsqueeze(-1)], -1)  # (L + 1, n, W, d, K m + 1)
+        return [rows[:, run][counts[:, run]].flatten(0, 1) for run in range(len(start))]
 
     @property
     def _formula(self) -> compiled.Formula:
@@ -159,9 +159,9 @@ class Motion:
         h = course.steps[number]
         points, terms, rates = [], [], []
         point, factors = state, None
-        for part, place in tableau:
+        for weight, place in tableau:
             if rates:
-                point = state + part * h * rates[-1]
+                point = state + weight * h * rates[-1]
             if course.factors is not None:
                 factors = course.factors[number, place]
             phi = self._terms(point, factors)

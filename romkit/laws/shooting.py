@@ -477,8 +477,8 @@ class Shots:
         kept = ((1 - share) * unit).unsqueeze(-1) * along
         by_coefficients = share.unsqueeze(-1) * slopes + kept
         residual = share * r
-        both = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
-        return self.beside.weight * both.flatten(0, 1)
+        rows = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
+        return self.beside.weight * rows.flatten(0, 1)
 
 
 def combined(mix: Tensor, by_group: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
@@ -774,9 +774,9 @@ def refinements(
     apart = APART
     plan = lengths(runs, shortest)
     finest = RESOLUTION
-    if is_coarse(runs) and plan[0][1] > 1:
-        # coefficients to begin at have been through single intervals, by steps that were short
-        finest, strongest = POLISHED, LEAST
+    _, fewest = plan[0]
+    if fewest > 1:
+        finest, strongest = _after_single_intervals(runs, strongest)
     for k, (duration, length) in enumerate(plan):
         if duration >= ROUGH and not is_informative(structure, runs, theta, length):
             return
@@ -794,17 +794,32 @@ def refinements(
         end = _fitted(followed, theta)
         if length == 1 and is_coarse(runs):
             end = _resolved(problem, end, hold)
-            # all that follows needs short steps, too, and what has faded does not come back
-            finest, strongest = POLISHED, LEAST
+            finest, strongest = _after_single_intervals(runs, strongest)
         # coefficients before the first windows may be of another fit, with other holds
         if k > 0 and followed.is_refuted(theta, end):
             apart = 0.0
             end = _fitted(replace(followed, beside=None), theta)
         theta = end.theta
         yield Stage(duration, length, theta)
-        if deviation > NOISY:
-            left = left_by(structure, runs, theta, max(FINE, finest))
-            deviation = min(deviation, float(left.square().mean().sqrt()))
+        deviation = _at_most_left(deviation, structure, runs, theta, max(FINE, finest))
+
+
+def _after_single_intervals(runs: Runs, strongest: float) -> tuple[float, float]:
+    """Return the fewest steps in a time scale, and the largest weight of displaced samples, of fits
+    that follow those of single intervals: on coarse samples these took short steps, which all that
+    follows needs, too, and what has faded does not come back.
+    """
+    return (POLISHED, LEAST) if is_coarse(runs) else (RESOLUTION, strongest)
+
+
+def _at_most_left(
+    deviation: float, structure: Structure, runs: Runs, theta: Tensor, resolution: float
+) -> float:
+    """Return the deviation of noise, at most what a law leaves over single intervals."""
+    if deviation <= NOISY:
+        return deviation
+    left = left_by(structure, runs, theta, resolution)
+    return min(deviation, float(left.square().mean().sqrt()))
 
 
 def _resolved(problem: Callable[[Hold, float], Shots], end: Expanded, hold: Hold) -> Expanded:

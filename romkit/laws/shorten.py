@@ -145,10 +145,10 @@ class Limit:
     @classmethod
     def of(cls, errors: Tensor, left_out: LeftOut) -> "Limit":
         """Allow one standard error above the errors (k,) of all terms."""
-        known = errors[errors.isfinite()]
+        finite = errors[errors.isfinite()]
         # fits end before they change errors by less
-        allowed = max(float(known.mean()) + _standard_error(known), EXACT**0.5)
-        return cls(left_out, allowed, len(known))
+        allowed = max(float(finite.mean()) + _standard_error(finite), EXACT**0.5)
+        return cls(left_out, allowed, len(finite))
 
     def admits(self, law: Equation) -> bool:
         """Tell whether a law of these terms is as good; no further fold is fitted once it is not."""
@@ -186,8 +186,8 @@ def _without_dependent(law: Equation, samples: LatentSamples) -> list[Equation]:
     """Return the law without terms of a latent that is a combination of others in all samples, once
     for each choice of the latent; the law itself where all are independent.
     """
-    several = [relation.involved for relation in relations(samples)]
-    if not several or not isinstance(law.basis.library, Polynomial):
+    involved = [relation.involved for relation in relations(samples)]
+    if not involved or not isinstance(law.basis.library, Polynomial):
         return [law]
     laws = []
     complete = samples.complete()
@@ -195,9 +195,9 @@ def _without_dependent(law: Equation, samples: LatentSamples) -> list[Equation]:
     rates = terms @ law.coefficients
     norm = divisor(terms.norm(dim=0))
     symbols = law.basis.variables.symbols
-    for choice in itertools.product(*several):
-        left = [_lacks(name, [symbols[k] for k in choice]) for name in law.terms]
-        kept = torch.tensor(left)
+    for choice in itertools.product(*involved):
+        stays = [_lacks(name, [symbols[k] for k in choice]) for name in law.terms]
+        kept = torch.tensor(stays)
         solution = least_norm((terms / norm)[:, kept], rates)
         coefficients = torch.zeros_like(law.coefficients)
         coefficients[kept] = solution / norm[kept, None]
@@ -221,10 +221,10 @@ def _standard_error(errors: Tensor) -> float:
 def _left_out_of(samples: LatentSamples) -> LeftOut:
     """Return the left-out error of a few folds, by latents in their deviations."""
     judge = Judge.of_latents(samples)
-    several = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
+    folds = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
 
     def left_out(fit: FitTo) -> Iterator[Tensor]:
-        for train, of_fold, held in several:
+        for train, of_fold, held in folds:
             law = fit(train)
             # a single run has pieces, which have a standard error
             judges = of_fold.pieces() if len(held) == 1 else [of_fold]
@@ -328,25 +328,25 @@ class Quadratic:
         """List the places of more and more coefficients, each the one that lowers the cost most
         together with those before it.
         """
-        left = self.matrix @ self.values  # of the gradient at zero
+        gradient = self.matrix @ self.values  # of the gradient at zero
         alone = self.matrix.diagonal() + SINGULAR  # curvature beside the terms that were taken up
-        columns = self.matrix.new_zeros(len(left), 0)  # of the triangular factor
+        columns = self.matrix.new_zeros(len(gradient), 0)  # of the triangular factor
         taken: list[int] = []
-        several = []
+        supports = []
         while len(taken) < most:
-            gains = left.square() / alone
+            gains = gradient.square() / alone
             gains[taken] = -1.0
             next_one = int(gains.argmax())
             root = alone[next_one].sqrt()
             column = (self.matrix[next_one] - columns @ columns[next_one]) / root
-            left = left - left[next_one] / root * column
+            gradient = gradient - gradient[next_one] / root * column
             # what rounding alone would tell apart from the others costs nothing
             alone = (alone - column.square()).clamp(min=SINGULAR)
             columns = torch.cat([columns, column.unsqueeze(-1)], dim=-1)
             taken.append(next_one)
             if len(taken) >= fewest:
-                several.append(torch.tensor(sorted(taken)))
-        return several
+                supports.append(torch.tensor(sorted(taken)))
+        return supports
 
 
 @dataclass(frozen=True, eq=False)

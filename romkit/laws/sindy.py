@@ -48,12 +48,12 @@ class Sparse(Estimator):
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-        several = super().choices(projection, data)
+        shapes = super().choices(projection, data)
         if not isinstance(projection, Identity):
-            return several
+            return shapes
         # terms of physical states are the user's own, and a scaled sin(x) is another one
-        unscaled = Scaling.none(several[0].variables.names)
-        return [replace(samples, variables=unscaled) for samples in several]
+        unscaled = Scaling.none(shapes[0].variables.names)
+        return [replace(samples, variables=unscaled) for samples in shapes]
 
     def candidates(self, samples: LatentSamples) -> "list[Sparse]":
         grid = {}

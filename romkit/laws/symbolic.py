@@ -270,9 +270,9 @@ def _libraries(library: Any, m: int) -> tuple[Library, Library]:
     """Libraries of latents and of the context that hold all terms of one of pysindy."""
     import pysindy
 
-    parts = getattr(library, "libraries", [library])
+    libraries = getattr(library, "libraries", [library])
     degrees, waves = [(0, 0)], 0
-    for part in parts:
+    for part in libraries:
         if isinstance(part, pysindy.FourierLibrary):
             waves = max(waves, part.n_frequencies)
         else:

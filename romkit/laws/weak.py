@@ -456,8 +456,8 @@ class Column(NamedTuple):
             covariance = self._covariance(run, coefficients)
             factor = torch.linalg.cholesky(covariance)
             target = run.targets[:, self.target, None]
-            both = torch.cat([run.terms, target], dim=-1)
-            white = torch.linalg.solve_triangular(factor, both, upper=False)
+            rows = torch.cat([run.terms, target], dim=-1)
+            white = torch.linalg.solve_triangular(factor, rows, upper=False)
             terms.append(white[:, :-1])
             targets.append(white[:, -1])
             log_determinant += 2 * float(factor.diagonal().log().sum())
@@ -507,9 +507,9 @@ def _eliminated(
             break
         kept.pop(weakest)
         steps += 1
-        rest = fit.without(weakest)
-        is_worn = rest is None or steps % refactored == 0
-        fit = KeptTerms.of(R, kept) if rest is None or is_worn else rest
+        shorter = fit.without(weakest)
+        is_worn = shorter is None or steps % refactored == 0
+        fit = KeptTerms.of(R, kept) if shorter is None or is_worn else shorter
     coefficients = torch.zeros_like(least)
     coefficients[kept] = KeptTerms.of(R, kept).value
     return coefficients
@@ -562,11 +562,11 @@ class KeptTerms(NamedTuple):
         """
         if not self.determined:
             return None
-        others = torch.arange(len(self.value)) != number
-        beside = self.inverse[others, number]
+        stays = torch.arange(len(self.value)) != number
+        beside = self.inverse[stays, number]
         share = beside / self.inverse[number, number]
-        value = self.value[others] - share * self.value[number]
-        inverse = self.inverse[others][:, others] - torch.outer(share, beside)
+        value = self.value[stays] - share * self.value[number]
+        inverse = self.inverse[stays][:, stays] - torch.outer(share, beside)
         return KeptTerms(value, inverse, True)
 
 

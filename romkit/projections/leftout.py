@@ -294,9 +294,9 @@ class LeftOut:
             if known_warp and candidate.context_degree == 0:
                 continue
             trial = self._ridged(candidate)
-            known = best.get(candidate.degree)
+            before = best.get(candidate.degree)
             # at least one trial, were all of them infinite
-            if known is None or trial.error < self.tried.gain * known.error:
+            if before is None or trial.error < self.tried.gain * before.error:
                 best[candidate.degree] = trial
         return best
 
@@ -413,9 +413,9 @@ class LeftOut:
         if degree in self.kept:
             return self.kept[degree]
         pieces = self.division.pieces
-        several = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
+        monomials_of_pieces = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
         sums = []
-        for piece, features in zip(pieces, several, strict=True):
+        for piece, features in zip(pieces, monomials_of_pieces, strict=True):
             gram = features.mT @ features
             moments = features.mT @ self.residual[piece]
             sums.append(LatentSums(features, gram, moments))

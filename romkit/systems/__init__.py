@@ -39,8 +39,8 @@ GROUP = "romkit.systems"
 
 def _systems() -> dict[str, type[System]]:
     """Return romkit's systems and those of other packages, by their names; own ones first."""
-    own = (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
-    systems: dict[str, type[System]] = {system.name: system for system in own}
+    builtin = (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
+    systems: dict[str, type[System]] = {system.name: system for system in builtin}
     for entry in entry_points(group=GROUP):
         try:
             system = entry.load()

@@ -107,7 +107,7 @@ def check_members(
     c = contexts
     if contexts.ndim == 3:
         c = contexts[:, 0]  # (C, p)
-    starts = [part[:, 0] for part in _parts(motion, system.order)]
+    starts = [component[:, 0] for component in _parts(motion, system.order)]
     x = torch.cat(starts, dim=-1)  # (C, order · n)
     together = _rate(system.rhs, times[0], x, c)[[0, -1]]
     # the last alone could be the one of largest context, say, which all others took
@@ -212,8 +212,8 @@ def check_steps(
     takes_equal_steps = isinstance(solver, RK4)
     if not takes_equal_steps or contexts.ndim != 2 or len(times) < 3 or parts[0].ndim != 3:
         return
-    states = torch.cat([part.double() for part in parts], dim=-1)  # (C, T, order · n)
-    rates = torch.cat([part.double() for part in motion[1 : 1 + system.order]], dim=-1)
+    states = torch.cat([component.double() for component in parts], dim=-1)  # (C, T, order · n)
+    rates = torch.cat([component.double() for component in motion[1 : 1 + system.order]], dim=-1)
     alive = states.isfinite().all(-1).all(-1)
     states, rates, contexts = states[alive], rates[alive], contexts[alive]
     interval = float(times[1] - times[0])

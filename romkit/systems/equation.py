@@ -435,9 +435,9 @@ class EvolutionEquation(Display):
                 fix="leave it out; the step can be given",
             )
         # systems may be frozen dataclasses
-        other = copy.copy(self)
-        object.__setattr__(other, "solver", solver)
-        return other
+        copied = copy.copy(self)
+        object.__setattr__(copied, "solver", solver)
+        return copied
 
     # -- datasets -------------------------------------------------------------------------------------
 

@@ -57,8 +57,8 @@ def lost_in(states: Tensor, status: Tensor, start: Tensor) -> Lost:
     diverged = (status == Status.DIVERGED) & started.to(status.device)
     rows = diverged.reshape(-1).nonzero().flatten().tolist()
     count = status.numel()
-    known = states.isfinite().all(-1)  # (..., T)
-    ends = known.reshape(count, -1).sum(-1)
+    finite = states.isfinite().all(-1)  # (..., T)
+    ends = finite.reshape(count, -1).sum(-1)
     return Lost(rows, ends, count)
 
 

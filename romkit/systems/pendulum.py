@@ -218,8 +218,8 @@ class Pendulum(MechanicalSystem):
         if rng is not None:
             degrees = rng.uniform(0.0, LARGEST_ANGLE, size=shape)
         q = torch.from_numpy(np.deg2rad(degrees)).to(contexts)
-        rest = torch.zeros_like(q)
-        angles, _, _ = couple(q, rest, rest, contexts)
+        still = torch.zeros_like(q)
+        angles, _, _ = couple(q, still, still, contexts)
         return angles
 
     def train_contexts(self, rng: Generator) -> Array:

@@ -98,8 +98,8 @@ class Calibration:
             of_others = growth, profile
             if usable.sum() >= enough:
                 # as for a new trajectory; of one or two others it would be chance
-                others = np.delete(np.arange(len(error)), k)
-                of_others = growth_and_profile(error, std, typical, others.tolist())
+                kept = np.delete(np.arange(len(error)), k)
+                of_others = growth_and_profile(error, std, typical, kept.tolist())
             scores[k] /= scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
         quantiles = quantiles_of(scores)
@@ -252,9 +252,9 @@ def growth_and_profile(
 def _known_squares(error: Array, std: Array) -> tuple[Array, Array]:
     """Return squares of errors (T, n) in deviations, 0 where they are not finite, and where they are."""
     square = np.square(error / std)
-    known = np.isfinite(square)
-    square[~known] = 0.0
-    return square, known
+    finite = np.isfinite(square)
+    square[~finite] = 0.0
+    return square, finite
 
 
 def _disagreement(spread: Array, profile: Array) -> Array:

@@ -93,9 +93,16 @@ def _told(data: xr.Dataset, rows: Array, number: int) -> Tensor:
     scaled = (states - np.nanmean(states, (0, 1))) / np.where(deviation > 0, deviation, 1.0)
     features = []
     for group in range(rows.max() + 1):
-        own = scaled[rows == group].reshape(-1, scaled.shape[-1])
-        own = own[np.isfinite(own).all(-1)]
-        features.append(np.concatenate([own.mean(0), (own.T @ own / len(own)).ravel()]))
+        rows_of_group = scaled[rows == group].reshape(-1, scaled.shape[-1])
+        rows_of_group = rows_of_group[np.isfinite(rows_of_group).all(-1)]
+        features.append(
+            np.concatenate(
+                [
+                    rows_of_group.mean(0),
+                    (rows_of_group.T @ rows_of_group / len(rows_of_group)).ravel(),
+                ]
+            )
+        )
     return along_points(torch.from_numpy(np.stack(features)), number)
 
 

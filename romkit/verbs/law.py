@@ -170,8 +170,8 @@ def short(
     errors = None
     if not candidate.estimator.refine:  # its laws are followed along whole trajectories already
         fits = [candidate.fit(number) for number in range(len(folds))]
-        several = zip(folds, fits, strict=True)
-        errors = torch.cat([f.judge.errors(fit, f.held, POLISHED) for f, fit in several])
+        pairs = zip(folds, fits, strict=True)
+        errors = torch.cat([f.judge.errors(fit, f.held, POLISHED) for f, fit in pairs])
     shorter = shortened(law, samples, left_out, errors=errors, seconds=seconds)
     # it has to follow the runs that it was fitted to as well
     return shorter if candidate.follows_as_well(shorter, law) else law
@@ -222,8 +222,10 @@ def _candidates(
         for number, samples in enumerate(several):
             space = Space(samples, judge)
             label = "" if number == 0 else "smoother rates, "
-            for each in settings:
-                candidate = LawCandidate(each, lambda fold, space=space: space, folds, seed, label)
+            for estimator in settings:
+                candidate = LawCandidate(
+                    estimator, lambda fold, space=space: space, folds, seed, label
+                )
                 candidates.append(candidate)
     if not candidates:
         raise refusals[0]
