@@ -555,6 +555,7 @@ RULES = (  # settings, definitions and arithmetic
     "meet the samples to 1 % of the deviation",
     "below 90 %",
     "less than 90 %",
+    "as few as hold 99.9 % of their variance",
     "| faster mechanical systems |",
     "in place of m (m + 1)/2 products",
     "a cubic tensor costs more",
