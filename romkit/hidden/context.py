@@ -24,7 +24,7 @@ from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, by_law, residual_noise
 from romkit.hidden.family import Family
-from romkit.hidden.joint import finest_steps
+from romkit.hidden.joint import FINEST
 from romkit.hidden.labels import SPARE, Labels, Polynomial
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
@@ -339,8 +339,7 @@ class HiddenContext:
         start = w.reshape(1, 1, -1)
         runs = Runs(start.expand(1, len(clock), -1), clock, none, clock.new_ones(1, 1))
         sample = torch.arange(len(clock))[:, None, None]
-        samples = torch.from_numpy(self.data["time"].values.astype(float)) / self.frame.scale.tau
-        course = courses.course(runs, sample, 1 / finest_steps(samples))
+        course = courses.course(runs, sample, 1 / FINEST)
         states, slopes = motion.sensitivities(family.weights, start, course)
         slopes = slopes[:, 0, 0]
         variance = torch.einsum("tmi,ij,tmj->tm", slopes, of_weights, slopes)

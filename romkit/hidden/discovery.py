@@ -183,7 +183,8 @@ def _polished(stage: Stage, own: OwnLaws, runs: Runs) -> _Fit:
     """Return laws and contexts of all groups."""
     end: Expanded = polished(stage, own.motion, runs)
     family = gauged(end.family, own.information, int(runs.group[0]))
-    return _Fit(stage, end, Posterior.of(end, family))
+    end = replace(end, family=family)
+    return _Fit(stage, end, Posterior.of(end))
 
 
 def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
@@ -192,7 +193,7 @@ def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
     resolution = fit.end.fit.resolution
     runs = groups.only(kept)
     end = polished(begin, own.motion, runs, trials=NEARBY, resolution=resolution)
-    return Posterior.of(end, end.family)
+    return Posterior.of(end)
 
 
 def _checked(

@@ -3,14 +3,14 @@ last fit, and factors on them that left-out groups tell.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from romkit.core.tensors import divisor
 from romkit.hidden.family import Family
-from romkit.hidden.joint import HELD, Expanded, joint_equations
+from romkit.hidden.joint import HELD, Expanded, Extrapolated, joint_equations
 from romkit.hidden.placing import Placed
 from romkit.laws.shooting import ROUNDING
 
@@ -34,8 +34,8 @@ class Noise:
 
 
 def residual_noise(end: Expanded, unknowns: int) -> Noise:
-    """Variance of the residuals of a fit of so many unknowns, beside the starts; at least the mean
-    square at which a fit ends.
+    """Variance of the residuals of a fit of so many unknowns, beside the starts; of latents it is at
+    least the mean square error of forecasts' steps.
     """
     shots = end.fit.shots
     windows = shots.windows
@@ -46,7 +46,7 @@ def residual_noise(end: Expanded, unknowns: int) -> Noise:
     residual = torch.where(windows.seen.unsqueeze(-1), reached - windows.truth, 0.0)
     squares = residual.square().sum((0, 1, 2))  # (m,)
     of_latents = (squares * len(squares) / freedom).clamp(min=ROUNDING)
-    variance = max(float(squares.sum()) / freedom, ROUNDING)
+    variance = max(float(squares.sum()) / freedom, torch.finfo(squares.dtype).eps ** 2)
     return Noise(variance, freedom, of_latents)
 
 
@@ -65,10 +65,11 @@ class Posterior:
     covariance: Tensor
 
     @classmethod
-    def of(cls, end: Expanded, family: Family) -> "Posterior":
-        """Return errors of the fit of a family, which has been brought into the gauge since."""
-        shots = end.fit.shots
-        blocks = end.fit.blocks(family, end.start)
+    def of(cls, end: Expanded) -> "Posterior":
+        """Return a family without the error of its steps, and what is left of errors."""
+        fine, family, start, of_steps = Extrapolated.of(end)
+        shots = fine.fit.shots
+        blocks = fine.fit.blocks(family, start)
         matrix, _ = joint_equations(family, blocks)
         matrix = matrix * shots.number
         P, Q = len(matrix), family.theta.numel()
@@ -77,11 +78,12 @@ class Posterior:
         largest = matrix.diagonal()[Q:].max() if r else 0.0
         matrix[Q:, Q:] += STIFF * largest * gauge.mT @ gauge
         matrix.diagonal().add_(HELD * shots.number)
-        noise = residual_noise(end, P - len(gauge))
+        noise = residual_noise(fine, P - len(gauge))
         scale = divisor(matrix.diagonal().sqrt())
         unit = matrix / scale / scale.unsqueeze(-1)
         covariance = torch.linalg.pinv(unit, hermitian=True) / scale / scale.unsqueeze(-1)
-        return cls(family, noise, noise.variance * covariance)
+        covariance = noise.variance * covariance + torch.outer(of_steps, of_steps)
+        return cls(family, noise, covariance)
 
     @property
     def of_law(self) -> Tensor:
@@ -143,11 +145,13 @@ class Estimate:
     @classmethod
     def of(cls, at: Placed, posterior: Posterior) -> "Estimate":
         """Return errors of a placed context, by noise of the runs and by errors of the law."""
-        family = at.family
-        own = residual_noise(at.end, family.hidden.numel())
+        fine, family, start, error = Extrapolated.of(at.end)
+        at = replace(at, end=Expanded.of(fine.fit, family, start))
+        of_steps = error[family.theta.numel() :]  # (r,)
+        own = residual_noise(fine, family.hidden.numel())
         noise = _pooled(own, posterior.noise)
-        shots = at.end.fit.shots
-        blocks = at.end.fit.blocks(family, at.end.start)
+        shots = fine.fit.shots
+        blocks = fine.fit.blocks(family, start)
         information = blocks.matrix[0] * shots.number  # (K m, K m)
         tangents = family.tangents[0]  # (K m, r)
         along_law = by_law(family)
@@ -155,10 +159,11 @@ class Estimate:
         along = tangents.mT @ information  # (r, K m)
         inverse = torch.linalg.pinv(along @ tangents, hermitian=True)  # (r, r)
         answer = inverse @ along  # (r, K m)
-        covariance = noise.variance * inverse + answer @ of_law @ answer.mT
+        own_errors = noise.variance * inverse + torch.outer(of_steps, of_steps)
+        covariance = own_errors + answer @ of_law @ answer.mT
         residual = torch.eye(len(tangents), dtype=torch.float64) - tangents @ answer
         of_weights = residual @ of_law @ residual.mT
-        of_weights = of_weights + noise.variance * tangents @ inverse @ tangents.mT
+        of_weights = of_weights + tangents @ own_errors @ tangents.mT
         return cls(at, noise, covariance, of_weights)
 
     def forecast(self, times: Tensor, run: int = 0) -> tuple[Tensor, Tensor]:

@@ -56,7 +56,7 @@ Source: Giordano, Stephenson, Liu, Jordan, Broderick (2019), A Swiss Army infini
 """
 
 FINEST = POLISHED * GROWTH**2
-"""Steps of RK4 in a time scale that are short for a motion much faster than that, as there may be one
+"""Most steps of RK4 in a time scale: short for a motion much faster than that, as there may be one
 between samples that are far apart."""
 
 HELD = 1e-9
@@ -286,7 +286,6 @@ def polished(
     `negligible`: mean square change of states.
     """
     family, _, length = stage
-    finest = finest_steps(runs.times)
     if resolution is None:
         resolution = POLISHED if is_coarse(runs) else FINE
     start = None
@@ -304,16 +303,52 @@ def polished(
             shrinkage=0.1,
             largest=10.0,
         )
-        if resolution >= finest:
+        if resolution >= FINEST:
             return end
         family, start = end.family, end.start
         resolution *= GROWTH
 
 
-def finest_steps(times: Tensor) -> float:
-    """Return steps of RK4 in a time scale that are short for runs sampled at times [time scales]."""
-    is_far_apart = float(times.diff().median()) > SHORTEST
-    return FINEST if is_far_apart else POLISHED
+class Extrapolated(NamedTuple):
+    """Fit by steps of no length, as two lengths tell it.
+
+    Attributes:
+        fine: the fit by halves of the steps.
+        family, start: extrapolated from both.
+        error: (P,) change of θ and of the hidden contexts that this makes.
+    """
+
+    fine: Expanded
+    family: Family
+    start: Tensor
+    error: Tensor
+
+    @classmethod
+    def of(cls, end: Expanded, *, trials: int = 2) -> "Extrapolated":
+        """Return the fit without the error of its steps, which is of order four in their length.
+
+        `trials`: steps of Gauss-Newton, whose error is squared by each.
+
+        Source: Richardson (1911), The approximate arithmetical solution by finite differences.
+        """
+        shots = end.fit.shots
+        windows = shots.windows._replace(course=shots.windows.course.halved())
+        of_halves = replace(end.fit, shots=replace(shots, windows=windows))
+        coarse, fine = (
+            levenberg_marquardt(
+                Expanded.of(fit, end.family, end.start), trials=trials, start=0.0, smallest=0.0
+            )
+            for fit in (end.fit, of_halves)
+        )
+        of_law = (fine.family.theta - coarse.family.theta) / 15
+        of_contexts = (fine.family.hidden - coarse.family.hidden) / 15
+        family = replace(
+            fine.family,
+            theta=fine.family.theta + of_law,
+            hidden=fine.family.hidden + of_contexts,
+        )
+        start = fine.start + (fine.start - coarse.start) / 15
+        return cls(fine, family, start, torch.cat([of_law.flatten(), of_contexts.flatten()]))
 
 
 def _alike(end: Expanded, finer: Expanded, negligible: float) -> bool:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from romkit.hidden.family import Family
 from romkit.hidden.joint import (
+    FINEST,
     Expanded,
-    finest_steps,
     first_windows,
     fitted,
     polished,
@@ -88,7 +88,7 @@ class Placed:
         start = self.end.start[run : run + 1, number : number + 1]
         begin = self._begin(run, number, len(inside) - 1)
         seen = windows.seen[:, run, number]
-        return LastWindow(begin, inside, seen, start, finest_steps(self.runs.times))
+        return LastWindow(begin, inside, seen, start, FINEST)
 
     def _begin(self, run: int, number: int, length: int) -> float:
         """Time of the start of a window."""

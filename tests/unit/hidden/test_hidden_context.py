@@ -78,6 +78,23 @@ def test_a_new_run_is_placed_and_forecast(found):
     np.testing.assert_allclose(forecast["state"].values, exact, atol=1e-5)
 
 
+def test_intervals_hold_the_truth_without_noise(found):
+    labelled = found.labelled({"stiffness": STIFFNESS})
+    draw = np.random.default_rng(1)
+    stiffness = np.linspace(1.1, 2.3, 12)
+    rows = []
+    for k in stiffness:
+        states = oscillation(k, draw.uniform(0.5, 1.5, 2))
+        new = romkit.data.from_arrays([states[:10]], TIMES[:10])
+        rows.append(labelled.place(new).values.sel(parameter="stiffness"))
+    lower, upper = (np.array([float(row[name]) for row in rows]) for name in ("lower", "upper"))
+    inside = (lower <= stiffness) & (stiffness <= upper)
+    # at level 90 %, one in two hundred draws has more than four of twelve outside
+    assert inside.sum() >= 8
+    # steps of RK4 are no noise: what they add is taken out
+    assert (upper - lower).max() < 1e-8
+
+
 def test_forecast_at_a_label(found):
     labelled = found.labelled({"stiffness": STIFFNESS})
     forecast = labelled.forecast(np.array([1.0, 0.0]), duration=4.0, dt=0.5, stiffness=1.5)
