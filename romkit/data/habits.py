@@ -1,8 +1,8 @@
 """Habits of data that models do not see: a table of what is looked for, and of the advice against it.
 
 Values far beyond those of all other runs, as the ends of runs whose solver failed and spikes of sensors
-are; runs that are equal although their parameters differ; angles that wrap, and parameters of a full
-turn.
+are; runs that are equal although their parameters differ; angles that wrap and states that jump, and
+parameters of a full turn.
 """
 
 import hashlib
@@ -32,42 +32,121 @@ def warn_of_habits(data: xr.Dataset, *names: str) -> None:
 
     Args:
         data: in chunks, it is read run by run.
-        names: of what is looked for: "extremes", "equal runs", "circles".
+        names: of what is looked for: "extremes", "equal runs", "jumps", "circles".
     """
     for name in names:
         for sentence in HABITS[name](data):
             warn(sentence, DataWarning)
 
 
-def _circles(
-    data: xr.Dataset, *, full: float = 0.9, rounding: float = 1e-4, fewest: int = 4
-) -> Iterator[str]:
-    """Say which components of runs jump by a turn, and the even values of which parameters close a
-    circle. Laws are smooth functions of states, and of parameters on a line.
+def jumps(data: xr.Dataset, *, quantities: int = 20) -> Iterator[str]:
+    """Say which components jump between two samples, by a turn or by an impact or a reset: laws are
+    smooth functions of states. Chunks are not read.
+
+    `quantities`: components up to which impacts are looked for; fields jump where a front passes a
+    cell.
+    """
+    state = data["state"].transpose(*DIMS)
+    if state.chunks:
+        return
+    times = data["time"].values
+    for k in range(state.sizes["component"]):
+        courses = state.values[..., k].astype(float)  # (C, T)
+        turn, places = _wraps(courses)
+        if turn == 0 and state.sizes["component"] <= quantities:
+            places = _leaps(courses, times.astype(float))
+        for run, sample in places[:1]:
+            name = data["component"].values[k]
+            place = f"at time {times[sample]:.4g} of run {run} first"
+            if turn > 0:
+                words, code, _ = TURNS[turn]
+                yield (
+                    f"{name} jumps by {words}, {place}: an angle that wraps, of which a law sees the "
+                    "jump. Give its cosine and sine as two components, or, where turns count, "
+                    f"numpy.unwrap(..., period={code}) along time"
+                )
+                continue
+            step = courses[run, sample] - courses[run, sample - 1]
+            yield (
+                f"{name} jumps by {step:.3g}, {place}, as by an impact or a reset, of which laws "
+                "know nothing. Give the pieces between jumps as runs of their own, or, where it is "
+                "only fast there, more samples"
+            )
+
+
+def _wraps(
+    courses: Array, *, full: float = 0.9, rounding: float = 1e-4, fewest: int = 4
+) -> tuple[float, Array]:
+    """Return the turn by which courses (C, T) of an angle jump, and the runs and samples (k, 2)
+    behind these jumps; 0 and none of what is no angle.
 
     `full`: share of a turn that values of an angle that wraps cover, at least.
 
-    `rounding`: share of a turn by which values may exceed it, or a step differ from the others.
+    `rounding`: share of a turn by which values may exceed it.
+
+    `fewest`: samples, at least, that show it.
+    """
+    extent = np.fmax.reduce(courses, None) - np.fmin.reduce(courses, None)
+    for turn in TURNS:
+        if courses.shape[1] >= fewest and full < extent / turn < 1 + rounding:
+            places = _turns(courses, turn)
+            if len(places) > 0:
+                return turn, places
+    return 0.0, np.empty((0, 2), int)
+
+
+def _turns(courses: Array, turn: float) -> Array:
+    """Return runs and samples behind the jumps by a turn of courses (C, T); none where a course jumps
+    by less, too, and is no angle of a smooth motion.
+    """
+    step = np.diff(courses)  # (C, T - 1)
+    is_turn = np.abs(step) > turn / 2
+    unwrapped = np.where(is_turn, step - turn * np.sign(step), step)
+    # a smooth motion moves by much less than half a turn between samples, and is everywhere
+    gaps = np.diff(np.sort(courses[np.isfinite(courses)]))
+    if max(np.fmax.reduce(np.abs(unwrapped), (0, 1)), gaps.max()) > turn / 4:
+        return np.empty((0, 2), int)
+    return np.argwhere(is_turn) + np.array([0, 1])
+
+
+def _leaps(
+    courses: Array, times: Array, *, beside: int = 5, times_faster: float = 8.0, least: float = 0.1
+) -> Array:
+    """Return runs and samples (k, 2) behind single steps of courses (C, T) that are far larger than
+    those beside them: a step of tanh(t/τ) is, where samples are more than 2 τ apart, and one of white
+    noise once in a million samples.
+
+    `beside`: steps before and behind that are compared.
+
+    `times_faster`: than these a leap is, at least.
+
+    `least`: share of the range that a leap covers.
+    """
+    nothing = np.empty((0, 2), int)
+    if courses.shape[1] < 2 * beside:
+        return nothing
+    step = np.abs(np.diff(courses))  # (C, T - 1)
+    rate = np.pad(step / np.diff(times), ((0, 0), (beside, beside)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(rate, 2 * beside + 1, axis=1)
+    before = np.fmax.reduce(windows[..., :beside], -1)
+    behind = np.fmax.reduce(windows[..., beside + 1 :], -1)
+    usual = np.maximum(before, behind)  # NaN where one side is not known
+    extent = np.fmax.reduce(courses, None) - np.fmin.reduce(courses, None)
+    is_leap = (windows[..., beside] > times_faster * usual) & (step > least * extent)
+    return np.argwhere(is_leap) + np.array([0, 1])
+
+
+def _circles(data: xr.Dataset, *, rounding: float = 1e-4, fewest: int = 4) -> Iterator[str]:
+    """Say the even values of which parameters close a circle: laws are smooth functions of parameters
+    on a line.
+
+    `rounding`: share of a turn by which a step may differ from the others.
 
     `fewest`: values, at least, that can go round a circle.
     """
-    state = data["state"].transpose(*DIMS)
     names = _parameters(data)
     columns = [data[name].values.astype(np.float64) for name in names]
-    for turn, (words, code, angle) in TURNS.items():
-        wrapped: Sequence[int] = []
-        if not state.chunks and state.sizes["time"] >= fewest:
-            low, high = (ends.reduce(state.values, (0, 1)) for ends in (np.fmin, np.fmax))
-            covered = (high - low) / turn  # (n,)
-            wrapped = np.flatnonzero((covered > full) & (covered < 1 + rounding)).tolist()
-        for k in wrapped:
-            for run, sample in _jumps(state.values[..., k].astype(float), turn)[:1]:
-                yield (
-                    f"{data['component'].values[k]} jumps by {words}, at time "
-                    f"{data['time'].values[sample]:.4g} of run {run} first: an angle that wraps, of "
-                    "which a law sees the jump. Give its cosine and sine as two components, or, where "
-                    f"turns count, numpy.unwrap(..., period={code}) along time"
-                )
+    for turn, (words, _, angle) in TURNS.items():
         for name, column in zip(names, columns, strict=True):
             values = np.unique(column)
             around = np.diff(values, append=values[:1] + turn)
@@ -77,20 +156,6 @@ def _circles(
                     "for a number on a line; give its cosine and sine as parameters in its place, "
                     f"numpy.cos({angle.format(name)}) and numpy.sin({angle.format(name)})"
                 )
-
-
-def _jumps(courses: Array, turn: float) -> Array:
-    """Return runs and samples behind the jumps by a turn of courses (C, T); none where a course jumps
-    by less, too, and is no angle of a smooth motion.
-    """
-    step = np.diff(courses)  # (C, T - 1)
-    jumps = np.abs(step) > turn / 2
-    unwrapped = np.where(jumps, step - turn * np.sign(step), step)
-    # a smooth motion moves by much less than half a turn between samples, and is everywhere
-    gaps = np.diff(np.sort(courses[np.isfinite(courses)]))
-    if max(np.fmax.reduce(np.abs(unwrapped), (0, 1)), gaps.max()) > turn / 4:
-        return np.empty((0, 2), int)
-    return np.argwhere(jumps) + np.array([0, 1])
 
 
 def _equal_runs(data: xr.Dataset, *, shown: int = 8) -> Iterator[str]:
@@ -302,6 +367,7 @@ def _growth(distances: Array, last: int) -> float:
 HABITS: dict[str, Callable[[xr.Dataset], Iterator[str]]] = {
     "extremes": _extremes,
     "equal runs": _equal_runs,
+    "jumps": jumps,
     "circles": _circles,
 }
 """What is looked for, by name."""

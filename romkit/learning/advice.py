@@ -9,6 +9,7 @@ import xarray as xr
 
 from romkit.core.types import Array
 from romkit.data import context_names, even_step
+from romkit.data.habits import jumps
 from romkit.laws.noise import white_noise
 from romkit.learning.contexts import in_words
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
@@ -221,7 +222,7 @@ class Evidence:
         )
         if self._error("forecast") <= NEGLIGIBLE:
             return verdict
-        cause = self._say_single_variable() or self._say_incomplete_state()
+        cause = self._say_jumps() or self._say_single_variable() or self._say_incomplete_state()
         if cause:
             return f"{verdict}{cause}"
         worst = int(np.argmax(self.errors["forecast"]))
@@ -273,6 +274,7 @@ class Evidence:
     def _causes(self) -> str:
         """Return sentences on why no law can follow the runs; empty where none shows."""
         causes = (
+            self._say_jumps,
             self._say_single_variable,
             self._say_incomplete_state,
             self._say_individuals,
@@ -314,6 +316,12 @@ class Evidence:
             return np.nan
         paths = torch.from_numpy(self.train["state"].values / deviations(self.train)).double()
         return float(white_noise(paths).square().mean().sqrt())
+
+    def _say_jumps(self) -> str:
+        """Return sentence for states that jump, which no law follows."""
+        for sentence in jumps(self.train):
+            return f" The state jumps: {sentence}."
+        return ""
 
     def _say_single_variable(self, *, turning: float = 1.5) -> str:
         """Return sentence for a single variable that turns: no law of it alone can do that.

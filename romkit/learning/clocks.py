@@ -5,6 +5,8 @@ later. At equal times such runs have little in common; at equal phases t/τ, by 
 run, they are neighbours.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,6 +22,9 @@ SAMPLES, COMPONENTS = 2000, 50
 
 LAST, AT_REST = 0.1, 1e-3
 """Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
+
+Course = Callable[[Array], Array]
+"""States (S, n) of a run at times (S,) since its first one."""
 
 DEGREE = 5
 """Highest degree of polynomials that clocks may follow."""
@@ -117,8 +122,11 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
     result = np.empty((len(states), len(phases), states.shape[-1]))
     longer = None
     course_of_longer = None
+    # splines are linear in their values: those of unit vectors are of all runs, and fewer than
+    # the components of a field
+    units = CubicSpline(since, np.eye(len(since))) if len(since) < states.shape[-1] else None
     for run in np.argsort(-end, kind="stable"):
-        course = CubicSpline(since, states[run])
+        course = CubicSpline(since, states[run]) if units is None else _combined(units, states[run])
         own_times = np.minimum(phases * np.exp(clocks[run]), since[-1])
         result[run] = course(own_times)
         is_over = phases > end[run]
@@ -129,6 +137,11 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
         longer = run
         course_of_longer = course
     return result
+
+
+def _combined(units: Course, values: Array) -> Course:
+    """Return the course through values (T, n), of those through unit vectors (T, T)."""
+    return lambda times: units(times) @ values
 
 
 def comes_to_rest(course: Array) -> bool:

@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.display import with_unit
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
@@ -29,6 +30,7 @@ from romkit.data import (
 from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of
 from romkit.data.units import time_units, without_origin
+from romkit.laws.decoding import COMPONENTS
 from romkit.learning.clocks import (
     at_phases,
     between_phases,
@@ -88,9 +90,12 @@ class Interpolation:
     by_clocks: bool = False
 
     def errors(self, data: xr.Dataset, rows: Tensor) -> Array:
-        """Interpolate between the other runs: errors (k,) of these [deviations]."""
-        states = torch.from_numpy(without_gaps(data))
-        relative = states / torch.from_numpy(deviations(data))
+        """Interpolate between the other runs: errors (k,) of these [deviations], of as many
+        components as laws are judged by.
+        """
+        chosen = tensors.evenly(data.sizes["component"], COMPONENTS)
+        states = torch.from_numpy(without_gaps(data))[..., chosen]
+        relative = states / torch.from_numpy(deviations(data))[chosen]
         contexts = torch.from_numpy(scaled_contexts(data, data))
         is_kept = torch.ones(len(states), dtype=torch.bool)
         is_kept[rows] = False
@@ -105,7 +110,7 @@ class Interpolation:
             between = torch.from_numpy(at_phases_of_others)
         else:
             between = combined(self.smoother.weights(known, contexts[rows]), runs)
-        is_observed = trajectories(data, "state").isfinite()[rows]
+        is_observed = trajectories(data, "state").isfinite()[rows][..., chosen]
         error = torch.where(is_observed, between - relative[rows], torch.nan)
         return error.square().nanmean(-1).sqrt().nanmean(-1).numpy()
 
@@ -195,12 +200,14 @@ class InterpolatedRuns:
         between others from all but these.
         """
         whole = cls(projection, _filled(train), NEAR, None, None, clocks, smoother)
+        if not with_bars:
+            return whole
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=likely(whole._in_phase(0.0), whole._known))
         several, farthest = whole._left_out(train)
         calibration = None
-        if with_bars and sum(map(len, several)) > 1:
+        if sum(map(len, several)) > 1:
             relative = np.concatenate(several)  # (V, T, n)
             del several
             spread = np.broadcast_to(0.0, relative.shape)

@@ -67,7 +67,7 @@ def described(
             "romkit.data.resampled",
             DataWarning,
         )
-    warn_of_habits(common, "circles")
+    warn_of_habits(common, "jumps", "circles")
     return from_complete_start(with_single_cells_filled(common))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core.tensors import divisor
@@ -70,7 +71,8 @@ def difference_of_repeats(data: xr.Dataset, *, alike: float = 0.01, starts: floa
         for second in range(first):
             if np.abs(places[first] - places[second]).max() > alike:
                 continue
-            square = np.nanmean(np.square(scaled[first] - scaled[second]), axis=-1)  # (T,)
+            squares_of_pair = torch.from_numpy(np.square(scaled[first] - scaled[second]))
+            square = squares_of_pair.nanmean(-1).numpy()  # (T,), NaN where nothing was observed
             observed = square[np.isfinite(square)]
             if len(observed) > 0 and observed[0] < starts**2 * observed.mean():
                 squares.append(observed.mean())

@@ -104,7 +104,7 @@ def search(
         folds: number of folds.
         policy: rule of acceptance.
         seconds: of the processor, after which nothing further is tried; one candidate always is.
-        others: candidates of no rung, which take little time and are always tried.
+        others: candidates of no rung; the first one is always tried.
 
     Returns:
         The trials; `preferred` puts them into order.
@@ -113,7 +113,9 @@ def search(
     deadline = began + seconds
     # half of the time at most for the first fold: what leads there may be behind on further ones
     trials = _climb(rungs, policy, began + seconds / 2)
-    for candidate in others:
+    for number, candidate in enumerate(others):
+        if number > 0 and time.process_time() > deadline:
+            break
         trials.append(Trial(candidate))
         trials[-1].run(0)
     alive = _survivors(trials, policy)

@@ -100,3 +100,9 @@ def test_time_ends_the_search_but_one_candidate_is_always_tried():
     several = [Known(str(k), np.full(6, 0.1)) for k in range(3)]
     order = preferred(search([several], 3, Policy(), seconds=-1.0), Policy())
     assert [len(trial.errors) for trial in order] == [3]
+
+
+def test_time_ends_the_other_candidates_but_for_the_first():
+    others = [Known(str(k), np.full(2, 0.1)) for k in range(3)]
+    search([[Known("law", np.full(2, 0.1))]], 1, Policy(), seconds=-1.0, others=others)
+    assert [other.tried for other in others] == [[0], [], []]

@@ -28,7 +28,7 @@ def runs(states, name="b", values=(0.05, 0.1, 0.2)):
 def words(data):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_habits(data, "circles")
+        warn_of_habits(data, "jumps", "circles")
     return " ".join(str(w.message) for w in caught)
 
 
@@ -45,10 +45,9 @@ def test_an_angle_that_wraps_is_named(turn, said, begin):
 def test_what_does_not_wrap_is_silent():
     states = [pendulum(b) for b in (0.05, 0.1, 0.2)]
     circle = [np.c_[np.cos(x[:, 0]), np.sin(x[:, 0]), x[:, 1]] for x in states]
-    # a wave of the amplitude of a turn, sampled coarsely, and an impact
+    # a wave of the amplitude of a turn, sampled coarsely
     coarse = [np.c_[np.pi * np.sin(k * np.arange(len(T)))] for k in (1.1, 1.7, 2.3)]
-    impact = [np.c_[np.where(5 + k > T, 6.2, 0.0)] for k in range(3)]
-    for several in (states, circle, coarse, impact):
+    for several in (states, circle, coarse):
         assert words(runs(several)) == ""
 
 

@@ -45,6 +45,15 @@ def runs(motion, law, contexts):
     return np.stack([motion(TIMES / np.exp(law(c))) for c in contexts])
 
 
+def test_fields_pass_phases_as_each_of_their_cells_does():
+    """Of more cells than samples, splines are combined from those of unit vectors."""
+    clocks, phases = np.array([-0.3, 0.0, 0.4]), np.linspace(0, 2.5, 40)
+    runs = np.stack([swing(TIMES * np.exp(-clock)) for clock in clocks])
+    cells = np.random.default_rng(0).normal(size=(2, len(TIMES) + 1))
+    of_field = at_phases(runs @ cells, TIMES, clocks, phases)
+    np.testing.assert_allclose(of_field, at_phases(runs, TIMES, clocks, phases) @ cells, atol=1e-12)
+
+
 @pytest.mark.parametrize("motion", [front, swing])
 @pytest.mark.parametrize("law", [power, arrhenius])
 def test_one_motion_at_several_speeds_is_exact_between_the_runs(motion, law):
@@ -94,7 +103,7 @@ def test_learn_finds_the_clock_and_keeps_it(tmp_path):
     data = dataset(pulses, power, np.linspace(-1, 0, 9)).isel(time=slice(None, None, 2))
     with warnings.catch_warnings(), linear_laws_only():
         warnings.simplefilter("ignore", FitWarning)
-        model = romkit.learn(data, latent_dim=3, seconds=0.1)
+        model = romkit.learn(data, latent_dim=3, seconds=1.5)
     assert model.interpolated.clocks is not None
     assert model.error < 0.01
     assert model.error < 0.2 * model.of_law().error
