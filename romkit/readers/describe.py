@@ -13,7 +13,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Names
+from romkit.core.types import Array, Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.habits import warn_of_habits
@@ -21,7 +21,6 @@ from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import DIMS, MIXED, check_states, shared_unit
 from romkit.data.summary import summary
-from romkit.readers.dates import digits_of_dates
 from romkit.readers.names import Guess, Guesses, columns_of_runs
 from romkit.readers.numbers import decoded
 from romkit.readers.roles import (
@@ -115,9 +114,8 @@ def describe(
     described, names = _assign_context(described, aligned, roles, guesses)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
-    form = digits_of_dates(described["time"].values)
-    if form:
-        how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
+    if _have_digits_of_dates(described["time"].values):
+        how = "if they are dates, parse them: pandas.to_datetime(..., format='%Y%m%d')"
         guesses.append(Guess("time", roles.time, f"numbers with the digits of dates; {how}"))
     # who names the states knows what is left out
     if roles.left_out and declared.state is None:
@@ -128,6 +126,14 @@ def describe(
     warn_of_habits(described, "extremes", "equal runs")
     print(summary(described))
     return described
+
+
+def _have_digits_of_dates(times: Array) -> bool:
+    """Tell whether all numbers (T,) are years, months and days, 20250331 say."""
+    if len(times) < 2 or not (times.min() > 1e7 and times.max() < 1e8):
+        return False
+    texts = pd.Series(times).astype(str).str.removesuffix(".0")
+    return bool(pd.to_datetime(texts, format="%Y%m%d", errors="coerce").notna().all())
 
 
 def _dataset(

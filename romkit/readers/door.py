@@ -19,8 +19,6 @@ import xarray as xr
 from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, RomkitError, warn
 from romkit.core.files import existing, reason
-from romkit.data.untrusted import engine_of
-from romkit.readers.ways import check_is_read
 
 GROUP = "romkit.readers"
 """Group of entry points."""
@@ -29,6 +27,22 @@ OWN = (
     "openfoam", "vtk", "arrays_by_name", "sheets", "netcdf", "text",
 )  # fmt: skip
 """Files of romkit's readers, in the order in which they are asked."""
+
+
+FROM_ARRAYS = "romkit.data.from_arrays([run, ...], times, context={'Re': [...]})"
+
+BY_LIBRARY = f"read it by its library into a table of pandas or an xarray.Dataset, or {FROM_ARRAYS}"
+
+OF_MESH = f"write it as .vtu by ParaView, or numpy.stack([pyvista.read(name)['p'] for name in names]), {FROM_ARRAYS}"
+
+OF_PICKLE = f"a pickle can run code; if you trust its author, load it, then {FROM_ARRAYS}"
+
+WAYS = {
+    **dict.fromkeys((".vtp", ".vts", ".pvtu", ".xdmf", ".xmf"), OF_MESH),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), OF_PICKLE),
+    ".npy": f"numpy.load(name), then {FROM_ARRAYS}",
+}
+"""Ways for files of formats that are not read, by the endings of their names."""
 
 
 class Reader(Protocol):
@@ -107,11 +121,8 @@ def reader_of(path: Path) -> Reader:
             problem="is a folder, and neither a zarr store nor a case of OpenFOAM with probes",
             fix='give its files: "runs/*.nc", say, or "runs/u_{time}.nc" where each is a time',
         )
-    with existing(path).open("rb") as stream:
-        start = stream.read(4)
-    check_is_read(path, start)
-    engine_of(path, start)
-    raise FileError(path, problem="is of a format that no reader knows", fix="give it as .csv")
+    fix = WAYS.get(existing(path).suffix.lower(), BY_LIBRARY)
+    raise FileError(path, problem="is of a format that no reader knows", fix=fix)
 
 
 def read_all(paths: Sequence[Path]) -> list[xr.Dataset] | list[pd.DataFrame]:

@@ -5,19 +5,12 @@ import xarray as xr
 
 from romkit.data.layout import Layout
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import NUMBER_OF_PLACE, time_among_columns, with_units_apart
+from romkit.readers.tables import time_among_columns, with_units_apart
 
 
 def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    """Return a table whose index is those dimensions of a model that it has as columns.
-
-    Where places are but numbered, they are the rows.
-    """
-    dims: list[str] = []
-    for variable in layout.variables:
-        dims += [dim for dim in variable.dims if dim not in dims]
-    if dims == [NUMBER_OF_PLACE] and NUMBER_OF_PLACE not in table and len(table) == layout.size:
-        table = table.assign(**{NUMBER_OF_PLACE: range(len(table))})
+    """Return a table whose index is those dimensions of a model that it has as columns."""
+    dims = dict.fromkeys(dim for variable in layout.variables for dim in variable.dims)
     places = [dim for dim in dims if dim in table.columns]
     return table.set_index(places) if places else table
 

@@ -8,14 +8,8 @@ import xarray as xr
 
 from romkit.data.names import TIMES, TRAJECTORIES, split_unit
 
-MORE_TIMES = (
-    "timestamp", "datetime", "date_time", "date", "elapsed_time", "time_s", "t_s", "flow_time",
-    "cur_time",
-)  # fmt: skip
+MORE_TIMES = ("timestamp", "datetime", "date")
 """Names, in small letters, that are taken for time where none of the usual ones is there."""
-
-MORE_TRAJECTORIES = ("scenario", "trial")
-"""Names, in small letters, of columns that tell the runs of a table apart, beside the usual ones."""
 
 NUMBERED = re.compile(r"[ _.-]?(id|no|nr|number|name)$")
 """An ending that such names may have."""
@@ -71,8 +65,7 @@ def columns_of_runs(columns: Iterable[str]) -> list[str]:
     """Return columns that may tell runs apart, by their names: the usual ones first."""
     names = list(columns)
     usual = [name for name in TRAJECTORIES if name in names]
-    usual_names = (*TRAJECTORIES, *MORE_TRAJECTORIES)
-    rarer = [name for name in names if NUMBERED.sub("", name.strip().lower()) in usual_names]
+    rarer = [name for name in names if NUMBERED.sub("", name.strip().lower()) in TRAJECTORIES]
     return list(dict.fromkeys(usual + rarer))
 
 

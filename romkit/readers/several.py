@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from romkit.core.display import listed
-from romkit.core.errors import DataWarning, FileError, warn
+from romkit.core.errors import FileError
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
@@ -29,7 +28,7 @@ from romkit.readers.joining import (
     with_parameter,
 )
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import NUMBER_OF_PLACE, with_units_apart
+from romkit.readers.tables import with_units_apart
 
 Parameters = Mapping[str, Sequence[float]]
 """Numbers in the names of files, one for each file, by the names in braces."""
@@ -122,12 +121,15 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
     Args:
         paths: their files.
         tables: of these.
-        parameters: columns of one value in each file, by name; where one is a time, files are
-            snapshots of runs.
+        parameters: columns of one value in each file, by name.
 
     Raises:
-        FileError: one that has a parameter with other values, or units that differ.
+        FileError: one that has a parameter with other values, or units that differ, or a time in its
+            name.
     """
+    if len(without_time(parameters)) < len(parameters):
+        fix = "pandas.concat([pandas.read_csv(name).assign(time=t, Re=50.0), ...]).set_index(['Re', 'time', 'x', 'y'])"
+        raise FileError(paths[0], problem="is a table with a time in its name", fix=fix)
     tables = [with_units_apart(table) for table in tables]
     units = common_units(paths, [table.attrs["units"] for table in tables])
     for name, values in parameters.items():
@@ -136,9 +138,7 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
             check_parameter(path, name, table.get(name), value)
             labelled.append(table.assign(**{name: value}))
         tables = labelled
-    if len(without_time(parameters)) < len(parameters):
-        tables = _numbered_snapshots(paths, tables, parameters)
-    elif len(tables) > 1:
+    if len(tables) > 1:
         tables = _numbered_runs(paths, tables)
     joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
     joined.attrs = {"units": units}
@@ -146,58 +146,31 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
 
 
 def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
-    """Return tables with a column of runs, each of which is in one table, or goes on in another.
+    """Return tables with a column of runs: each table is one where none has such a column.
 
     Raises:
-        FileError: tables that cannot be joined.
+        FileError: a table that does not name its runs as the first one does, or has no time as that
+            one has, or the number of a run of another one.
     """
-    run, time = _columns_of_runs(paths, tables)
-    if not run:
+    columns = [columns_of_runs(map(str, table))[:1] for table in tables]
+    times = [[name for name in TIMES if name in table] for table in tables]
+    if not any(columns) and times.count(times[0]) == len(tables):
         return [table.assign(run=k) for k, table in enumerate(tables)]
-    if _are_apart(tables, run, time):
-        return tables
-    # each file counts its runs anew: run 0 of one is not run 0 of another
-    renumbered, count = [], 0
-    for table in tables:
-        codes, values = pd.factorize(table[run])
-        renumbered.append(table.assign(**{run: np.where(codes < 0, np.nan, codes + count)}))
-        count += len(values)
-    warn(f"{run}s have the same numbers in several files; they are counted anew", DataWarning)
-    return renumbered
-
-
-def _columns_of_runs(paths: Paths, tables: Tables) -> tuple[str, str]:
-    """Return the columns of all tables that tell runs apart, and that of time; "" for none.
-
-    Raises:
-        FileError: a table that does not name its runs as the first one does, or has no times.
-    """
-    names = [columns_of_runs(map(str, table))[:1] for table in tables]
-    columns: set[object] = set().union(*tables)
-    time = next((name for name in TIMES if name in columns), "")
-    for path, table, name in zip(paths, tables, names, strict=True):
-        if name != names[0]:
-            problem = f"has runs called {listed(name) or 'nothing'}, {paths[0]} others or none"
-            fix = "name the column of runs alike in all files, or drop it"
-            raise FileError(path, problem=problem, fix=fix)
-        if time and time not in table:
+    seen: set[object] = set()
+    for path, table, column, time in zip(paths, tables, columns, times, strict=True):
+        runs = {*table[column[0]]} if column else set()
+        problem, fix = "", "number the runs of all files in one table, pandas.concat(tables)"
+        if column != columns[0]:
+            problem = f"has runs called {listed(column) or 'nothing'}, {paths[0]} others or none"
+        elif time != times[0]:
+            problem = f"has times called {listed(time) or 'nothing'}, {paths[0]} others or none"
             fix = "parameters of the runs: samples.merge(parameters, on='run') has both"
-            raise FileError(path, problem=f"has no {time}, as other files have", fix=fix)
-    return "".join(names[0]), time
-
-
-def _are_apart(tables: Tables, run: str, time: str) -> bool:
-    """Tell whether each run is in one table, or goes on in another behind its end."""
-    spans = []
-    for table in tables:
-        times = pd.to_numeric(table.get(time, np.nan * table[run]), errors="coerce")
-        spans.append(times.groupby(table[run]).agg(["min", "max"]))
-    of_runs = pd.concat(spans).sort_values("min")
-    repeated = of_runs[of_runs.index.duplicated(keep=False)]
-    ends = repeated.groupby(level=0)["max"].shift()
-    # NaN, as of dates in text, is behind nothing
-    goes_on = (ends < repeated["min"]) | ~repeated.index.duplicated()
-    return bool(goes_on.all() and repeated.notna().all(axis=None))
+        elif runs & seen:
+            problem = f"has {column[0]} {min(map(str, runs & seen))}, as another file has"
+        if problem:
+            raise FileError(path, problem=problem, fix=fix)
+        seen |= runs
+    return tables
 
 
 def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
@@ -218,46 +191,6 @@ def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
                 fix="put what tells their runs apart into braces",
             )
     return [[snapshots[moment] for moment in sorted(snapshots)] for snapshots in runs.values()]
-
-
-def _numbered_snapshots(paths: Paths, tables: Tables, parameters: Parameters) -> Tables:
-    """Return snapshots with the numbers of their runs; rows are places, those that columns say, or
-    else numbered.
-
-    Args:
-        paths: the files.
-        tables: of the files, with the parameters as columns.
-        parameters: as in the names of the files.
-
-    Raises:
-        FileError: snapshots of rows without places, whose numbers differ.
-    """
-    sizes = [len(table) for table in tables]
-    are_numbered = max(sizes) > 1 and not _say_places(tables, parameters)
-    if are_numbered and len({*sizes}) > 1:
-        odd = next(k for k, size in enumerate(sizes) if size != sizes[0])
-        raise FileError(
-            paths[odd],
-            problem=f"has {sizes[odd]} rows, {paths[0]} has {sizes[0]}, and no columns that say "
-            "where they are",
-            fix="give snapshots at the same places, or their coordinates as columns",
-        )
-    labelled: list[pd.DataFrame] = []
-    for run, files in enumerate(_files_of_runs(paths, parameters)):
-        for place in files:
-            numbers = {NUMBER_OF_PLACE: np.arange(sizes[place])} if are_numbered else {}
-            labelled.append(tables[place].assign(run=run, **numbers))
-    return labelled
-
-
-def _say_places(tables: Tables, parameters: Iterable[str]) -> bool:
-    """Tell whether columns that are the same in all snapshots tell their rows apart."""
-    reference = tables[0].drop(columns=list(parameters))
-    shared = []
-    for name, values in reference.items():
-        if all(name in table and np.array_equal(table[name], values) for table in tables):
-            shared.append(name)
-    return bool(shared) and not reference.duplicated(shared).any()
 
 
 def _runs_of_snapshots(

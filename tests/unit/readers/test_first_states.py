@@ -26,7 +26,8 @@ def field():
     for k in (0.5, 1.0, 1.5):
         for t in TIMES:
             pieces.append(places(np.exp(-k * t)).assign(time=t, k=k))
-    return model(describe(pd.concat(pieces), context=["k"]))
+    table = pd.concat(pieces).set_index(["k", "time", "x", "y"])
+    return model(describe(table, context=["k"]))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Long tables: rows of variables, of places, and of runs one behind the other."""
+"""Long tables: rows of variables, and of runs one behind the other; numbers that are missing."""
 
 import itertools
 import warnings
@@ -8,112 +8,36 @@ import pandas as pd
 import pytest
 from scipy.interpolate import CubicSpline
 
-from romkit.data import describe, fields, from_arrays
+from romkit.data import describe, from_arrays
 from romkit.learning.reading import described
 from tests.refusals import refused
 from tests.unit.readers.test_roles import said
 
-DAYS = pd.date_range("2021-09-06", periods=20, freq="7D")
-PLACES, NAMES, SIZES = ("North", "Isles"), ("ill", "well", "gone"), (1.5, 2.0, 3.0)
-VALUES = np.random.default_rng(1).normal(size=(3, 20, 2, 3)).round(5)  # (runs, T, places, names)
 
-
-def long_table(**names):
-    axes = (range(3), range(20), range(2), range(3))
-    rows = []
-    for r, t, p, n in itertools.product(*axes):
-        rows.append(
-            (f"S{7 - r}", SIZES[r], str(DAYS[t].date()), PLACES[p], NAMES[n], VALUES[r, t, p, n])
-        )
-    columns = ["scenario_id", "R0", "date", "region", "variable", "value"]
-    return pd.DataFrame(rows, columns=columns).rename(columns=names)  # fmt: skip
-
-
-def gathered(data):
-    own = fields(data).sel(region=list(PLACES))
-    return np.stack([own[name].transpose(..., "date", "region").values for name in NAMES], -1)
-
-
-@pytest.mark.parametrize(
-    "names", [{}, {"variable": "Indicator", "value": "Value"}, {"scenario_id": "run"}]
-)
-@pytest.mark.parametrize("seed", [None, 3])
-def test_a_tidy_table_has_a_variable_for_each_name_and_a_dimension_of_places(names, seed):
-    table = long_table(**names)
-    if seed is not None:
-        table = table.sample(frac=1, random_state=seed)
-    data, _ = said(describe, table, context=["R0"])
-    order = np.argsort(data.R0.values)
-    assert np.array_equal(data.R0.values[order], SIZES)
-    assert np.array_equal(gathered(data)[order], VALUES)
-
-
-def test_rows_that_were_lost_are_missing():
-    table = long_table()
-    lost = [5, 100, 222]
-    data, _ = said(describe, table.drop(index=lost), context=["R0"])
-    wanted = VALUES.copy()
-    wanted.reshape(-1)[lost] = np.nan
-    order = np.argsort(data.R0.values)
-    assert np.array_equal(gathered(data)[order], wanted, equal_nan=True)
-
-
-def test_places_alone_are_a_dimension():
-    wide = long_table().pivot(
-        index=["scenario_id", "R0", "date", "region"], columns="variable", values="value"
-    )
-    data, texts = said(describe, wide.reset_index(), context=["R0"])
-    order = np.argsort(data.R0.values)
-    assert np.array_equal(gathered(data)[order], VALUES)
-    assert any("region" in text for text in texts)
-    # regions by their names, in their order
-    assert data.component.values[:2].tolist() == ["gone[Isles]", "gone[North]"]
-
-
-def test_units_of_variables():
-    table = long_table()
-    table["unit"] = table["variable"].map({"ill": "1", "well": "m", "gone": "kg"})
-    data, _ = said(describe, table, context=["R0"])
-    assert fields(data).gone.attrs["units"] == "kg"
-    table.loc[0, "unit"] = "g"
-    refused("one unit", describe, table, context=["R0"])
-
-
-def test_people_are_no_dimension():
-    # two people of each dose, who are repeats and no places
-    rows = []
-    for person, dose in zip("ABCDEF", (1, 1, 2, 2, 3, 3), strict=True):
-        rows += [(person, dose, t, float(ord(person) + t)) for t in range(9)]
-    table = pd.DataFrame(rows, columns=["person", "dose", "t", "amount"])
-    people, _ = said(describe, table, context=["dose"], state=["amount"])
-    assert np.array_equal(people.dose, [1, 1, 2, 2, 3, 3])
-    shuffled = table.sample(frac=1, random_state=0)
-    refused("name the runs", describe, shuffled, context=["dose"], state=["amount"])
+def test_long_tables_are_refused_with_the_call_that_widens_them():
+    rows = itertools.product(range(3), range(6), ("ill", "well"))
+    table = pd.DataFrame(rows, columns=["run", "t", "variable"])
+    table = table.assign(value=np.arange(36.0))
+    refused(r"table\.pivot\(", describe, table)
+    wide = table.pivot(index=["run", "t"], columns="variable", values="value").reset_index()
+    data = describe(wide)
+    assert data.component.values.tolist() == ["ill", "well"]
+    assert np.array_equal(data.state.values, np.arange(36.0).reshape(3, 6, 2))
 
 
 @pytest.mark.parametrize("clock", [np.arange(9.0), pd.date_range("2020-01-01", periods=9)])
-def test_runs_one_behind_the_other_begin_where_the_times_begin_again(clock):
+def test_runs_one_behind_the_other_are_refused_with_the_line_that_numbers_them(clock):
     values = np.random.default_rng(2).normal(size=(4, 9, 2))
     tables = [
         pd.DataFrame({"t": clock, "a": v[:, 0], "b": v[:, 1], "k": float(k)})
         for k, v in enumerate(values)
     ]
     stacked = pd.concat(tables, ignore_index=True)
-    data, texts = said(describe, stacked)
+    refused(r"cumsum\(\)", describe, stacked)
+    first = stacked["t"].diff().dt.total_seconds() if clock.dtype.kind == "M" else stacked.t.diff()
+    data, _ = said(describe, stacked.assign(run=(first < 0).cumsum()))
     assert np.array_equal(data.state.values, values)
     assert np.array_equal(data.k.values, range(4))
-    assert any("begin again" in text for text in texts)
-    # repeats at one value of the parameter
-    data, _ = said(describe, stacked.assign(k=[1.0] * 18 + [2.0] * 18), context=["k"])
-    assert np.array_equal(data.state.values, values)
-    refused("one row for each", describe, stacked.drop(columns="k").sample(frac=1, random_state=1))
-    # one that begins later may be the rest of the run before it
-    refused("one row for each", describe, stacked.drop(index=9))
-
-
-def test_values_twice_are_refused():
-    table = pd.concat([long_table(), long_table().iloc[[7]]])
-    refused("one value of each", describe, table, context=["R0"])
 
 
 def test_single_numbers_that_are_missing_are_those_of_splines_and_holes_stay():

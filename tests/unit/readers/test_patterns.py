@@ -13,7 +13,6 @@ from romkit.core.errors import FileError
 from romkit.data import context_matrix, context_names, describe
 from romkit.learning.reading import described
 from tests.refusals import refused
-from tests.unit.readers.test_roles import said
 
 TIME = 0.1 * np.arange(20)
 VALUES = {"2": 2.0, "10": 10.0, "-1.5": -1.5, "1e-3": 1e-3}
@@ -169,26 +168,15 @@ def decays(folder, name, rates, **columns):
     pd.concat(tables).to_csv(folder / name, index=False)
 
 
-def test_runs_that_each_file_numbers_anew_are_not_mixed(tmp_path):
+def test_runs_that_two_files_number_alike_are_refused_with_the_call_that_numbers_them(tmp_path):
     decays(tmp_path, "a.csv", [1.0, 2.0])
     decays(tmp_path, "b.csv", [3.0, 4.0, 5.0])
-    joined, texts = said(romkit.open, [tmp_path / "a.csv", tmp_path / "b.csv"])
-    data = describe(joined, context=["k"])
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    refused("has run 0, as another", romkit.open, paths, error=FileError)
+    tables = pd.concat([pd.read_csv(path) for path in paths], keys=[0, 1], names=["file"])
+    tables = tables.reset_index("file")
+    data = describe(tables.assign(run=tables.groupby(["file", "run"]).ngroup()), context=["k"])
     assert data.k.values.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    exact = np.exp(-data.k.values[:, None] * data.time.values)
-    assert np.allclose(data.state.values[..., 0], exact)
-    assert len(texts) == 1
-
-
-def test_runs_that_go_on_in_another_file_stay_whole(tmp_path):
-    decays(tmp_path, "a.csv", [1.0, 2.0])
-    later = 2.0 + 0.1 * np.arange(20)
-    rows = [{"run": 0, "time": t, "k": 1.0, "x": np.exp(-t)} for t in later]
-    pd.DataFrame(rows).to_csv(tmp_path / "b.csv", index=False)
-    joined, texts = said(romkit.open, [tmp_path / "a.csv", tmp_path / "b.csv"])
-    data = describe(joined, context=["k"])
-    assert dict(data.sizes) == {"trajectory": 2, "time": 40, "component": 1}
-    assert texts == []
 
 
 def test_files_that_name_their_runs_otherwise_are_refused(tmp_path):

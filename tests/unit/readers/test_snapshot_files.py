@@ -8,7 +8,6 @@ import xarray as xr
 import romkit
 from romkit.core.errors import DataWarning, FileError
 from romkit.data import context_matrix, context_names, describe
-from romkit.learning.reading import described
 
 TIMES = (0, 5, 10, 100)
 """Not in the order of their names as text."""
@@ -18,13 +17,6 @@ X, Y = np.meshgrid(np.linspace(0, 1, 4), np.linspace(0, 2, 3), indexing="ij")
 
 def pressure(speed, time):
     return np.sin(X + speed * Y) * np.exp(-0.01 * time)
-
-
-def table(speed, time):
-    """As ParaView exports it."""
-    p = pressure(speed, time).ravel()
-    places = {"Points:0": X.ravel(), "Points:1": Y.ravel(), "Points:2": 0.0}
-    return pd.DataFrame({"p": p, "U:0": speed * p} | places)
 
 
 def grid(speed, time):
@@ -43,7 +35,6 @@ def mesh(speed, time):
 
 
 WRITERS = {
-    "csv": lambda path, speed, time: table(speed, time).to_csv(path, index=False),
     "nc": lambda path, speed, time: grid(speed, time).to_netcdf(path, engine="h5netcdf"),
     "vtu": lambda path, speed, time: mesh(speed, time).write(path),
     "vtk": lambda path, speed, time: mesh(speed, time).write(path, binary=False),
@@ -94,33 +85,29 @@ def test_a_time_alone_makes_one_run(tmp_path):
     }
 
 
-@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
-def test_rows_without_places_are_numbered(tmp_path):
+def test_tables_with_a_time_in_their_names_are_refused_with_the_lines_that_join_them(tmp_path):
     def write(path, speed, time):
-        table(speed, time)[["p"]].to_csv(path, index=False)
-
-    data = describe(romkit.open(written(tmp_path, "csv", write)))
-    assert np.allclose(data["state"][1, 2], pressure(SPEEDS[1], TIMES[2]).ravel())
-
-
-def cut(folder):
-    table(2.5, 5)[["p"]][:-1].to_csv(folder / "U_2.5/out_5.csv", index=False)
-
-
-def doubled(folder):
-    (folder / "U_1.00").mkdir()
-    table(1.0, 5)[["p"]].to_csv(folder / "U_1.00/out_5.csv", index=False)
-
-
-@pytest.mark.parametrize(("spoil", "words"), [(cut, "11 rows"), (doubled, "time=5, as")])
-def test_tables_that_are_no_snapshots_of_one_run_are_refused(spoil, words, tmp_path):
-    def write(path, speed, time):
-        table(speed, time)[["p"]].to_csv(path, index=False)
+        pd.DataFrame({"x": X[:, 0], "p": pressure(speed, time)[:, 0]}).to_csv(path, index=False)
 
     pattern = written(tmp_path, "csv", write)
-    spoil(tmp_path)
-    with pytest.raises(FileError, match=words):
-        described(pattern, None)
+    with pytest.raises(FileError, match="concat"):
+        romkit.open(pattern)
+    tables = []
+    for speed in SPEEDS:
+        for time in TIMES:
+            table = pd.read_csv(pattern.format(speed=speed, time=time))
+            tables.append(table.assign(speed=speed, time=float(time)))
+    joined = pd.concat(tables).set_index(["speed", "time", "x"])
+    data = describe(joined, context=["speed"])
+    assert np.allclose(data["state"][1, 2], pressure(SPEEDS[1], TIMES[2])[:, 0])
+
+
+def test_two_files_at_one_time_of_a_run_are_refused(tmp_path):
+    pattern = written(tmp_path, "nc")
+    (tmp_path / "U_1.00").mkdir()
+    grid(1.0, 5).to_netcdf(tmp_path / "U_1.00/out_5.nc", engine="h5netcdf")
+    with pytest.raises(FileError, match="time=5, as"):
+        romkit.open(pattern)
 
 
 def moved(data):

@@ -9,7 +9,7 @@ import pytest
 
 import romkit
 from romkit.data import describe
-from romkit.errors import DataWarning, FileError
+from romkit.errors import FileError
 from romkit.readers import read
 from tests.refusals import refused
 from tests.unit.readers.test_roles import said
@@ -24,10 +24,6 @@ def rows(separator=",", form="{:.6f}", decimal="."):
         line = separator.join(form.format(value) for value in values)
         lines.append(line.replace(".", decimal) if decimal != "." else line)
     return "\n".join(lines) + "\n"
-
-
-def fortran(value):
-    return f"{value:.8E}".replace("E", "D")
 
 
 def values_of(path):
@@ -45,21 +41,16 @@ TEXTS = {
     "tabs with decimal commas": "time\ta\tb\n" + rows("\t", decimal=","),
     "blanks with decimal commas": "time a b\n" + rows("  ", decimal=","),
     "percent": "% run 3\ntime a b\n" + rows(" "),
-    "exclamation": "! run 3\ntime a b\n" + rows(" "),
-    "slashes": "// run 3, of 5\n// second\ntime,a,b\n" + rows(),
     "names in the comment": "# run 3\n# time a b\n" + rows(" "),
     "names in the comment, with commas": "% time, a, b\n" + rows(),
-    "names in the comment, with wide blanks": "# time   a    b\n" + rows("\t"),
+    "names in the comment, with tabs": "# time\ta\tb\n" + rows("\t"),
     "coefficients of OpenFOAM": "# Force\n# dragDir     : (1 0 0)\n# Time       \ta        \tb       \n" + rows("\t"),
     "comments between": "time,a,b\n" + rows().replace("1.000000,", "# restart\n1.000000,", 1),
     "empty lines": "\n\ntime,a,b\n\n" + rows().replace("1.000000,", "\n1.000000,", 1),
     "quoted": '"time","a","b"\n' + rows(),
     "separator at the end": "time,a,b,\n" + rows().replace("\n", ",\n"),
-    "separator at the end of numbers": "time,a,b\n" + rows().replace("\n", ",\n"),
-    "names of rows": "time a b\n" + "".join(f'"{k}" {r}\n' for k, r in enumerate(rows(" ").split("\n")[:-1], 1)),
     "units below": "time,a,b\ns,m,m/s\n" + rows(),
     "no units below": "time,a,b\n-,-,-\n" + rows(),
-    "lines about it": "Logger 3\nserial,47\n\nstation,Foo,channel,7\n\ntime,a,b\n" + rows(),
     "Windows": ("time,a,b\n" + rows()).replace("\n", "\r\n"),
 }  # fmt: skip
 
@@ -72,51 +63,31 @@ def test_a_table_is_read_whatever_its_habit(habit, tmp_path):
     assert np.array_equal(values_of(path), WANTED)
 
 
-def test_exponents_of_fortran_are_numbers(tmp_path):
-    lines = [" ".join(map(fortran, row)) for row in zip(TIME, A, B, strict=True)]
-    (tmp_path / "own.dat").write_text("time a b\n" + "\n".join(lines))
-    assert np.allclose(values_of(tmp_path / "own.dat"), WANTED, rtol=1e-8)
-    # text that only looks like one stays text
-    (tmp_path / "own.dat").write_text("time a b\n0 1D 1\n1 2D 2\n2 3D 3\n3 4D 5\n")
-    assert describe(read(tmp_path / "own.dat")).sizes["component"] == 1
-
-
 def test_compressed_tables_are_read(tmp_path):
     text = TEXTS["names"]
     with gzip.open(tmp_path / "own.csv.gz", "wt") as stream:
         stream.write(text)
-    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+    with zipfile.ZipFile(tmp_path / "own.csv.zip", "w") as archive:
         archive.writestr("inner.csv", text)
-    for name in ("own.csv.gz", "own.zip"):
+    for name in ("own.csv.gz", "own.csv.zip"):
         assert np.array_equal(values_of(tmp_path / name), WANTED)
-    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+    with zipfile.ZipFile(tmp_path / "two.csv.zip", "w") as archive:
         archive.writestr("a.csv", text)
         archive.writestr("b.csv", text)
-    refused("2 files", read, tmp_path / "two.zip", error=FileError)
+    refused("cannot be read", read, tmp_path / "two.csv.zip", error=FileError)
     (tmp_path / "broken.csv.gz").write_bytes(b"no gzip at all")
     refused("cannot be read", read, tmp_path / "broken.csv.gz", error=FileError)
 
 
-def test_names_in_several_rows_are_refused_where_they_repeat(tmp_path):
-    text = ",tip,,elbow,\ntime,x,y,x,y\ns,mm,mm,mm,mm\n"
-    numbers = np.column_stack([TIME, A, B, B, A])
-    text += "\n".join(",".join(map(repr, row.tolist())) for row in numbers)
-    (tmp_path / "own.csv").write_text(text)
-    refused("several columns", read, tmp_path / "own.csv", error=FileError)
-
-
-def test_lines_above_the_names_are_said_to_be_left_out(tmp_path):
-    (tmp_path / "own.csv").write_text("Logger 3\n" + TEXTS["names"])
-    with pytest.warns(DataWarning, match="Logger 3"):
-        read(tmp_path / "own.csv")
-
-
 REFUSED = {
-    "numbers alone": (rows(), "no names"),
+    "numbers alone": (rows(), "0 names above 3 columns"),
+    "lines about it": ("Logger 3\n\ntime,a,b\n" + rows(), "names above"),
+    "two rows of names": ("tip,,elbow\ntime,x,y,x,y\n0,1,2,3,4\n", "names above"),
+    "names of rows": ("time a b\n1 0 1 2\n2 1 2 3\n", "names above"),
     "two names": ("time,a\n" + rows(), "names above 3 columns"),
-    "the same name": ("time,a,a\n" + rows(), "several columns a"),
+    "the same name": ("time,a,a\n" + rows(), "Duplicate names"),
     "nothing": ("", "no table"),
-    "an empty cell between blanks": ("time  a  b\n0.0  1.0  2.0\n1.0       2.0\n2.0  1.0  2.0\n", "blanks do not say"),
+    "an empty cell between blanks": ("time  a  b\n0.0  1.0  2.0\n1.0       2.0\n2.0  1.0  2.0\n", "3 names above 2 columns"),
     "comments alone": ("# time a b\n", "no table"),
 }  # fmt: skip
 
@@ -152,7 +123,7 @@ def test_tables_of_several_files_keep_their_units(tmp_path):
     refused("a in mm", romkit.open, str(tmp_path / "run_{k}.csv"), error=FileError)
 
 
-def test_endings_do_not_matter_for_text(tmp_path):
-    for name in ("own", "own.log", "own.sto", "U_0.8"):
+def test_endings_of_text(tmp_path):
+    for name in ("own.log", "OWN.CSV", "own.tsv"):
         (tmp_path / name).write_text(TEXTS["names"])
         assert np.array_equal(describe(romkit.open(tmp_path / name)).state[0], WANTED)
