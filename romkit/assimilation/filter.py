@@ -35,7 +35,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data import even_step
 from romkit.data.contexts import context_array
-from romkit.data.spelling import by_full_names
+from romkit.data.spelling import complete_keys
 from romkit.data.trajectories import Trajectories
 from romkit.data.units import Units
 from romkit.engine.threads import one_thread
@@ -158,7 +158,7 @@ class Tracker:
         context_names = _context_names(source)
         rows = torch.tensor(rows_of(names, sensors))
         self._sensors = Sensors.of(source, rows.tolist())
-        context = by_full_names(context, context_names)
+        context = complete_keys(context, context_names)
         self.parameters = [name for name in context_names if name not in context]
         free = [context_names.index(name) for name in self.parameters]
         correlated = _covariance_of(noise, len(rows)) if noise.ndim == 2 else None

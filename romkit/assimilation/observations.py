@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
-from romkit.data.conversions import in_units_of, state_in_units
+from romkit.data.conversions import convert_to_model, state_in_units
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
 from romkit.data.spelling import full_name
@@ -64,7 +64,7 @@ class Observations(NamedTuple):
         state = _components(checked[["state"]], [names[row] for row in rows])
         _check_numbers(state)
         observed_units = Units([units.state[row] for row in rows], [], units.time)
-        state = in_units_of("observations", state, observed_units, [])
+        state = convert_to_model("observations", state, observed_units, [])
         times = torch.zeros(1, dtype=torch.float64)
         if has_times:
             times = torch.tensor(state["time"].values, dtype=torch.float64)

@@ -21,7 +21,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Chunked, Pair
 from romkit.data import DIMS
 from romkit.data.layout import component_names
-from romkit.data.schema import of_other_coordinates, variable_of
+from romkit.data.schema import replace_states, variable_of
 from romkit.data.units import Units, check_same, state_units
 
 
@@ -298,7 +298,7 @@ class Basis(Display):
                 coordinates[name] = self._projected(data[name].transpose(*DIMS), offset)
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
         names = [f"y{k}" for k in range(self.rank)]
-        return of_other_coordinates(data, coordinates, names, units)
+        return replace_states(data, coordinates, names, units)
 
     def _projected(self, variable: xr.DataArray, offset: Array | float) -> Chunked | Array:
         """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""

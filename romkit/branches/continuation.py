@@ -14,7 +14,7 @@ from romkit.branches.starts import first_of_branch, first_of_state
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
-from romkit.data.spelling import by_full_names
+from romkit.data.spelling import complete_keys
 from romkit.models import Dynamics
 from romkit.models.fields import model_of
 from romkit.projections import Projection
@@ -111,7 +111,7 @@ def continuation(
         ('orbits', 6.28)
     """
     model = model_of(source, dynamics, system)
-    name, ends, fixed = _range(by_full_names(named | (context or {}), model.context_names))
+    name, ends, fixed = _range(complete_keys(named | (context or {}), model.context_names))
     line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
         kind, branch, first = first_of_branch(start, at, line, amplitude)

@@ -51,9 +51,9 @@ def _facts_of(name: str) -> facts.Facts:
     pretrained = romkit.projections.pretrained()
     kinds = romkit.laws.LAWS | romkit.integrators.DYNAMICS
     if name in systems or inputs.is_in_file(name):
-        return facts.of_system(inputs.system_named(name))
+        return facts.system_facts(inputs.system_named(name))
     if name in methods:
-        return facts.of_method(methods[name])
+        return facts.method_facts(methods[name])
     if name in kinds:
         return facts.of_law(kinds[name])
     if name in pretrained or Path(name).suffix == ".safetensors":

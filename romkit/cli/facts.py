@@ -196,7 +196,7 @@ def everything() -> Facts:
     return facts | {"pretrained_models": models, "versions": versions()}
 
 
-def of_system(system: "romkit.systems.System") -> Facts:
+def system_facts(system: "romkit.systems.System") -> Facts:
     """Return equation (its docstring), sizes, context and times of a system."""
     context = {}
     for parameter in system.context:
@@ -214,7 +214,7 @@ def of_system(system: "romkit.systems.System") -> Facts:
     }
 
 
-def of_method(kind: "type[romkit.projections.Projection]") -> Facts:
+def method_facts(kind: "type[romkit.projections.Projection]") -> Facts:
     """Return docstring of a method, its sizes with their defaults, and the settings of its training
     in each preset.
     """
@@ -315,7 +315,7 @@ def of_run(run: "xr.Dataset") -> Facts:
     return facts
 
 
-def of_branch(branch: "xr.Dataset", verified: "xr.Dataset | None") -> Facts:
+def branch_facts(branch: "xr.Dataset", verified: "xr.Dataset | None") -> Facts:
     """Return ends of a branch, its special points, and how far the full model is from them."""
     name, kind = branch.attrs["parameter"], branch.attrs["kind"]
     columns = {name: branch["special_parameter"]}
@@ -344,7 +344,7 @@ def of_branch(branch: "xr.Dataset", verified: "xr.Dataset | None") -> Facts:
     return facts | {"special_points": points}
 
 
-def of_comparison(scores: "xr.Dataset") -> Facts:
+def comparison_facts(scores: "xr.Dataset") -> Facts:
     """Return median errors of each combination over trajectories and time, lost trajectories,
     parameters of the projection, and seconds.
     """
@@ -362,7 +362,7 @@ def of_comparison(scores: "xr.Dataset") -> Facts:
     return {"combinations": rows}
 
 
-def of_inference(estimates: "xr.Dataset") -> Facts:
+def inference_facts(estimates: "xr.Dataset") -> Facts:
     """Return estimate and interval of each parameter for each trajectory, and whether they explain
     the observations.
     """

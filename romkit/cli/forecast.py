@@ -143,7 +143,7 @@ def _describe_start(
     context = [name for name in frame.context_names if name in names]
     states = [variable.name for variable in frame.fields.variables]
     if not isinstance(data, xr.Dataset):
-        data = first_states.with_time(first_states.with_places(data, frame.fields))
+        data = first_states.add_time(first_states.index_places(data, frame.fields))
     return romkit.data.describe(data, context=context, state=states)
 
 
@@ -172,7 +172,7 @@ def _first_state(
 
 def _convert_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
     """Return data in the units of a model, which may lack parameters of it."""
-    from romkit.data.conversions import in_units_of
+    from romkit.data.conversions import convert_to_model
 
     frame = projection.frame
     # data of another size are refused as a state
@@ -181,7 +181,7 @@ def _convert_units(data: "xr.Dataset", projection: "romkit.projections.Projectio
     units = dict(zip(frame.context_names, frame.context_units, strict=True))
     present = [name for name in romkit.data.context_names(data) if name in units]
     of_present = frame.units._replace(context=[units[name] for name in present])
-    return in_units_of("--from", data, of_present, present)
+    return convert_to_model("--from", data, of_present, present)
 
 
 def _context_of_state(

@@ -118,10 +118,10 @@ def files_of(sources: Sequence[str]) -> list[str]:
         FileError: a pattern that matches nothing.
     """
     # quotes keep shells from replacing ~ and *
-    return [str(path) for path in matched(without_systems(sources)).paths]
+    return [str(path) for path in matched(list_files(sources)).paths]
 
 
-def without_systems(sources: Sequence[str]) -> list[str]:
+def list_files(sources: Sequence[str]) -> list[str]:
     """Return names of files.
 
     Raises:
@@ -158,7 +158,7 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
 
     if isinstance(sources, str):
         sources = [sources]
-    data, _ = read_runs(without_systems(sources))
+    data, _ = read_runs(list_files(sources))
     if not hasattr(data, "data_vars"):
         raise FileError(
             sources[0],
@@ -193,7 +193,7 @@ def read_with_parameters(
             file.write_bytes(sys.stdin.buffer.read())
             data, _ = read_runs([str(file)])
             return data, None
-    data, parameters = read_runs(without_systems(sources))
+    data, parameters = read_runs(list_files(sources))
     return data, parameters or None
 
 

@@ -196,7 +196,7 @@ COMMANDS = (
 TAKE_CONTEXT = (runs.rollout, forecast.forecast, data.dataset, runs.branches)
 for command in COMMANDS:
     kind = options.ContextCommand if command in TAKE_CONTEXT else None
-    app.command(cls=kind)(output.with_output(command))
+    app.command(cls=kind)(output.add_output_options(command))
 app.command()(output.documented(explore))
 ANY_OPTION = {
     "ignore_unknown_options": True,
@@ -214,5 +214,5 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.flush()
-        sys.stdout = output.until_closed(sys.stdout)
+        sys.stdout = output.closable(sys.stdout)
     app(prog_name="romkit")

@@ -74,9 +74,11 @@ def fit(
     run = f"{method}-{inputs.short_name(data)}"
     file = results.target(out, run, "projection.safetensors", force)
     if checkpoint is None:
-        output.on_interruption("nothing is kept; with --checkpoint FOLDER the command resumes")
+        output.announce_interruption(
+            "nothing is kept; with --checkpoint FOLDER the command resumes"
+        )
     else:
-        output.on_interruption(f"progress is kept in {checkpoint}; the same command goes on")
+        output.announce_interruption(f"progress is kept in {checkpoint}; the same command goes on")
     training = inputs.read_data(data)
     if basis is None and kind.trained:
         _suggest_basis(training.sizes.get("component", 0))
@@ -244,8 +246,8 @@ def learn(
     if kinds is not None:
         settings["kinds"] = options.names(kinds)
     settings |= {"held_out": held_out, "seconds": seconds, "seed": seed}
-    output.on_interruption("nothing is kept; shorter with fewer --seconds")
-    learned = romkit.learn(inputs.without_systems(sources), options.names(context), **settings)
+    output.announce_interruption("nothing is kept; shorter with fewer --seconds")
+    learned = romkit.learn(inputs.list_files(sources), options.names(context), **settings)
     learned.save(folder)
     if isinstance(learned, romkit.learning.SteadyModel):
         errors = {name: values.tolist() for name, values in learned.errors.items()}

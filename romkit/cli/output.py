@@ -64,7 +64,7 @@ class UntilClosed(io.FileIO):
             return super().write(text)
 
 
-def until_closed(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+def closable(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """Return the stream, as one that its reader may close."""
     raw = UntilClosed(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
@@ -96,7 +96,7 @@ def wrote(path: object, label: str = "", what: str = "") -> None:
     print(f"{label}wrote {what}{path}")
 
 
-def on_interruption(kept: str) -> None:
+def announce_interruption(kept: str) -> None:
     """Say what Ctrl-C leaves from here on, and how to go on."""
     _running().kept = kept
 
@@ -106,7 +106,7 @@ def _running() -> Output:
     return _current.get(Output())
 
 
-def with_output(command: Callable[..., None]) -> Callable[..., None]:
+def add_output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the options `--quiet` and `--json`."""
     command = documented(command)
 
@@ -118,7 +118,7 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
             with _silent(quiet), _silence(quiet or as_json):
                 command(**arguments)
         except InputError as error:
-            error.args = (in_words_of_the_command(str(error), typed_names(command)),)
+            error.args = (translate_refusal(str(error), typed_names(command)),)
             raise
         except KeyboardInterrupt:
             print(f"romkit: interrupted; {output.kept}", file=sys.stderr)
@@ -196,7 +196,7 @@ def _typed(name: str, declared: ParameterInfo) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def in_words_of_the_command(text: str, names: Mapping[str, str]) -> str:
+def translate_refusal(text: str, names: Mapping[str, str]) -> str:
     """Return a refusal with options in place of arguments of Python: `--dt 0.1` for dt=0.1."""
     argument, colon, message = text.partition(":")
     text = f"{names.get(argument, argument)}{colon}{message}"

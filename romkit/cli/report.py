@@ -225,12 +225,12 @@ def _opened(source: str) -> "xr.Dataset":
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> "Figure":
     """Return the figure that suits the data."""
     from romkit import plotting
-    from romkit.data.grids import in_components
+    from romkit.data.grids import stack_components
     from romkit.plotting.forecasts import plot_courses
 
     if "truth" in data and variable is None:
         return plotting.plot_rollout(data)
-    data = in_components(data)
+    data = stack_components(data)
     if "lower" in data and variable is None:
         beside = None
         if truth is not None:

@@ -149,7 +149,7 @@ def branches(
     begin = _branch_start(start, system, context)
     branch = romkit.continuation(subject, start=begin, **settings, **context)
     verified = romkit.verify(branch, system) if verify else None
-    output.show(facts.of_branch(branch, verified))
+    output.show(facts.branch_facts(branch, verified))
     results.write(romkit.data.save_dataset, branch, file, label="\n")
     pictured = [branch]
     if verified is not None:
@@ -252,7 +252,7 @@ def infer(
         level=level,
         dynamics=latent,
     )
-    output.show(facts.of_inference(estimates))
+    output.show(facts.inference_facts(estimates))
     results.write(romkit.data.save_dataset, estimates, file, label="\n")
 
 
@@ -295,11 +295,11 @@ def compare(
     methods_named, laws_named = options.names(methods), options.names(laws)
     # names first: the training set of a system is simulated, which takes a while
     check_names(methods_named, laws_named, settings)
-    output.on_interruption(f"{folder} has all that is complete; the same command goes on")
+    output.announce_interruption(f"{folder} has all that is complete; the same command goes on")
     comparison = romkit.compare(
         inputs.read_data(data), methods_named, laws_named, **named, **settings
     )
-    output.show(facts.of_comparison(comparison))
+    output.show(facts.comparison_facts(comparison))
     results.write(romkit.data.save_dataset, comparison, file, label="\n")
     failed = json.loads(comparison.attrs["failed"])
     output.add(failed=failed)

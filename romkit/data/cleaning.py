@@ -18,7 +18,7 @@ polynomial through them.
 """
 
 
-def with_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset:
+def bring_to_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset:
     """Return data as they are, or resampled where most runs have times of their own.
 
     `own_times`: interval between the samples of a run, in that of all runs together, from which
@@ -39,7 +39,7 @@ def with_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset
     return common.isel(time=slice(0, end + 1))
 
 
-def with_single_cells_filled(data: xr.Dataset, *, filled: int = 2000) -> xr.Dataset:
+def fill_single_cells(data: xr.Dataset, *, filled: int = 2000) -> xr.Dataset:
     """Return data in which components that are missing at single times, while others are there, are
     those of splines through their own samples.
 
@@ -104,7 +104,7 @@ def _first_states(values: Array, *, extrapolated: float = 0.02) -> Array:
     return best
 
 
-def from_complete_start(data: xr.Dataset) -> xr.Dataset:
+def trim_incomplete_start(data: xr.Dataset) -> xr.Dataset:
     """Return data from the first time on at which no run lacks a part of its state.
 
     Forecasts begin there, and need it whole.

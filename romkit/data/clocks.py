@@ -152,7 +152,7 @@ def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
     return np.split(earliest[place], ends[:-1])
 
 
-def with_missing_times(
+def insert_missing_times(
     data: xr.Dataset, dim: str, *, present: float = 2 / 3
 ) -> tuple[xr.Dataset, int]:
     """Return data whose times are those of an even grid, NaN where some were missing, and their

@@ -40,7 +40,7 @@ of text in a table, or of single precision.
 """
 
 
-def without_rounding(values: Array) -> Array:
+def merge_rounded(values: Array) -> Array:
     """Return values (C,) of a parameter of which those that differ by rounding alone are equal, so
     that repeats of one context are known as such.
     """

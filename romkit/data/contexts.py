@@ -15,7 +15,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Names
 from romkit.data.context import ContextParameter, context_matrix
 from romkit.data.conversions import parameters_in_units
-from romkit.data.spelling import by_full_names
+from romkit.data.spelling import complete_keys
 from romkit.data.times import held
 
 
@@ -34,7 +34,7 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
         array([[ 50. ,   0.3],
                [100. ,   0.3]])
     """
-    values = by_full_names(values, names)
+    values = complete_keys(values, names)
     _check_given(names, values)
     if not names:
         return np.zeros((0,))
@@ -122,7 +122,7 @@ class Contexts(NamedTuple):
             InputError: a name is missing or unknown, a value is no number, or has a unit that
                 cannot be converted.
         """
-        values = by_full_names(values, names)
+        values = complete_keys(values, names)
         if units:
             values = parameters_in_units(values, names, units)
         functions = {name: value for name, value in values.items() if varies(value)}

@@ -165,7 +165,7 @@ def inputs_held(data: xr.Dataset) -> bool:
     return is_held(unchecked(control_matrix)(data), declared)
 
 
-def between_jumps(data: xr.Dataset, is_complete: Array) -> Array:
+def smooth_stretches(data: xr.Dataset, is_complete: Array) -> Array:
     """Stretches of samples (C, T) in which no held input jumps, as `stretches` takes them.
 
     Rates jump with the inputs, so that no polynomial goes through the states on both sides. Where

@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 
 from romkit.data.names import unit_of
-from romkit.data.units import Units, conversion, same_unit, state_units, time_units, without_origin
+from romkit.data.units import Units, conversion, same_unit, state_units, strip_origin, time_units
 
 
-def in_units_of(
+def convert_to_model(
     argument: str, data: xr.Dataset, model: Units, context: Sequence[str]
 ) -> xr.Dataset:
     """Return the data in the units of a model, which has these parameters.
@@ -119,7 +119,7 @@ def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
     source = time_units(data)
     if same_unit(source, target):
         return data
-    factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
+    factor, _ = conversion(argument, "time", strip_origin(source), strip_origin(target))
     times = data["time"]
     about = times.attrs | {"units": target}
     data = data.assign_coords(time=("time", times.values * factor, about))

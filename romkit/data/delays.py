@@ -6,7 +6,7 @@ import xarray as xr
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.data.layout import component_names
-from romkit.data.schema import DIMS, check_states, of_other_coordinates
+from romkit.data.schema import DIMS, check_states, replace_states
 from romkit.data.times import even_step
 from romkit.data.units import state_units
 
@@ -67,7 +67,7 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
         names += [f"{name}(t-{k * delay:.6g})" for name in present_names]
     units = state_units(data) * (delays + 1)
     # the layout is that of present states alone
-    result = of_other_coordinates(present, values, names, units)
+    result = replace_states(present, values, names, units)
     result.attrs = dict(data.attrs)
     result.attrs.pop("layout", None)
     return result.assign_attrs(delays=delays, delay=delay)

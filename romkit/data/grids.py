@@ -44,7 +44,7 @@ def fields(data: xr.Dataset) -> xr.Dataset:
     return data if layout.is_plain else layout.own(unstacked(data))
 
 
-def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
+def stack_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
     """Return a forecast whose variables have dimensions of their own, as `fields` gives it, with
     `state`, `lower` and `upper` over `component` and times as numbers; others as they are.
 

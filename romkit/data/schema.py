@@ -161,7 +161,7 @@ def shared_unit(units: Sequence[str], several: str) -> str:
     return several
 
 
-def of_other_coordinates(
+def replace_states(
     data: xr.Dataset,
     values: Mapping[str, Array | Chunked],
     names: Sequence[str],
@@ -190,7 +190,7 @@ def of_other_coordinates(
     return xr.Dataset(variables, coords).assign_coords(labels)
 
 
-def with_trajectories(run: xr.Dataset) -> xr.Dataset:
+def add_trajectories(run: xr.Dataset) -> xr.Dataset:
     """Return data with a dimension of trajectories, which runs of a single one leave out."""
     if "trajectory" in run.dims:
         return run

@@ -10,7 +10,7 @@ NO_UNIT = ("-", "1", "")
 """Texts behind names of numbers without a unit."""
 
 
-def without_unit(name: str) -> str:
+def strip_unit(name: str) -> str:
     """Return a name without the unit in brackets or behind a stroke at its end: Tfeed of Tfeed [K]
     and of Tfeed / K, and x[1] of x[1].
     """
@@ -28,8 +28,8 @@ def full_name(name: str, names: Iterable[str]) -> str:
     spellings = list(names)
     if name in spellings:
         return name
-    bare = without_unit(name)
-    candidates = [full for full in spellings if without_unit(full) == bare]
+    bare = strip_unit(name)
+    candidates = [full for full in spellings if strip_unit(full) == bare]
     if len(candidates) == 1:
         return candidates[0]
     return name
@@ -44,7 +44,7 @@ def known_name(argument: str, name: str, names: Collection[str]) -> str:
     return checks.one_of(argument, full_name(name, names), names)
 
 
-def by_full_names(values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
+def complete_keys(values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
     """Return values by the one of `names` that each of their names is; a value given by both stays
     twice, so that it is refused.
     """

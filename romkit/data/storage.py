@@ -194,7 +194,7 @@ def _loaded(
         raise FileError(
             name, problem=f"cannot be read as netCDF ({reason(error)})", fix=RESTORE
         ) from error
-    return with_plain_attributes(_numpy_text(data))
+    return simplify_attributes(_numpy_text(data))
 
 
 def _sealed_dataset(name: object, source: Path | io.BytesIO, size: int) -> xr.Dataset:
@@ -238,7 +238,7 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
     return inner[0]
 
 
-def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
+def simplify_attributes(data: xr.Dataset) -> xr.Dataset:
     """Return the dataset with numbers and lists of Python in place of NumPy's among its attributes,
     and its own names.
     """

@@ -14,7 +14,7 @@ from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step
-from romkit.data.units import common_unit, without_origin
+from romkit.data.units import common_unit, strip_origin
 
 
 @validated
@@ -102,7 +102,7 @@ def _time_in_words(data: xr.Dataset) -> str:
     if len(times) == 1:
         return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)
-    steps = f"every {step:g}{without_origin(unit)}" if step else "uneven steps"
+    steps = f"every {step:g}{strip_origin(unit)}" if step else "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
 
 

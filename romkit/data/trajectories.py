@@ -18,11 +18,11 @@ from romkit.data.context import (
     context_matrix,
     context_names,
     is_declared,
-    without_rounding,
+    merge_rounded,
 )
 from romkit.data.contexts import Contexts
 from romkit.data.controls import Control, by_name, control_of
-from romkit.data.conversions import in_units_of, state_in_units
+from romkit.data.conversions import convert_to_model, state_in_units
 from romkit.data.layout import Layout, component_names, layout_of, reordered
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
@@ -107,7 +107,7 @@ def matched(
     check_context(argument, data, names)
     check_components(argument, data, components)
     if units is not None:
-        data = in_units_of(argument, data, units, names)
+        data = convert_to_model(argument, data, units, names)
     context = unchecked(context_names)(data)
     if context == tuple(names):
         return data
@@ -175,7 +175,7 @@ def _groups(data: xr.Dataset) -> Array:
     c = c.reshape(len(c), -1)  # (C, p) or (C, T p)
     if not c.shape[1]:
         return np.arange(len(c))
-    columns = np.stack([without_rounding(column) for column in c.T], axis=-1)
+    columns = np.stack([merge_rounded(column) for column in c.T], axis=-1)
     _, groups = np.unique(columns, axis=0, return_inverse=True)
     return groups.ravel()
 

@@ -75,7 +75,7 @@ def time_units(data: xr.Dataset) -> str:
     return unit_of(data["time"])
 
 
-def without_origin(unit: str) -> str:
+def strip_origin(unit: str) -> str:
     """Return the unit of an interval: "days" of "days since 2000-01-01"."""
     return unit.partition(" since ")[0]
 
@@ -89,7 +89,7 @@ def is_unit(text: str) -> bool:
 
 def same_unit(a: str, b: str) -> bool:
     """Tell whether two units are one, by their names without pint; a unit that nobody gave is any."""
-    if not a or not b or without_origin(a) == without_origin(b):
+    if not a or not b or strip_origin(a) == strip_origin(b):
         return True
     return _library() is not None and _line(a, b) == (1.0, 0.0)
 
@@ -145,7 +145,7 @@ def _registry() -> "pint.UnitRegistry[float]":
 def _parsed(text: str) -> "pint.Unit | None":
     """Read a unit, None of text that is none."""
     try:
-        return _registry().Unit(without_origin(text).strip())
+        return _registry().Unit(strip_origin(text).strip())
     except Exception:  # pint raises many kinds on text that is no unit
         return None
 

@@ -15,7 +15,7 @@ from romkit.core import checks
 from romkit.core.boundary import Mask, unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
-from romkit.data.controls import between_jumps
+from romkit.data.controls import smooth_stretches
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step, stretches
@@ -82,7 +82,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     is_complete = complete(data, ("state",))  # (C, T)
     x = data["state"].transpose(*DIMS).values
     layout = layout_of(data)
-    smooth = between_jumps(data, is_complete)
+    smooth = smooth_stretches(data, is_complete)
     rule, name, shortest = _differentiator(method, x, times, smooth, layout)
     velocity = differentiated(x, times, stretches(smooth, shortest), rule)
     if not np.isfinite(velocity).any():

@@ -33,7 +33,7 @@ def text(content: str, **look: object) -> pn.pane.Markdown:
     )
 
 
-def of_error(error: Exception) -> str:
+def render_error(error: Exception) -> str:
     """Return an error in bold, without the links and pictures that a name in it may spell."""
     return f"**{as_plain_markdown(str(error))}**"
 
@@ -85,7 +85,7 @@ class OwnData:
             try:
                 self._show(_learned(contents, names, typed or None, self.seconds.value))
             except (RomkitError, ValueError, OSError) as error:
-                self.said.object = of_error(error)
+                self.said.object = render_error(error)
 
     def run_example(self) -> None:
         """Learn from the example."""

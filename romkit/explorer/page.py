@@ -30,7 +30,7 @@ from romkit.core.boundary import validated
 from romkit.core.errors import InputError, RomkitError
 from romkit.core.types import Array
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
-from romkit.explorer.own import OwnData, of_error, text
+from romkit.explorer.own import OwnData, render_error, text
 from romkit.plotting.style import BLUE, NEUTRAL, ORANGE
 from romkit.projections import Projection
 from romkit.systems import System
@@ -193,7 +193,7 @@ class Page:
         try:
             self.view = self.exploration.view(self.context)
         except RomkitError as error:
-            self.facts.object = of_error(error)
+            self.facts.object = render_error(error)
             return
         with pn.io.hold():
             self._show(self.view)
@@ -207,7 +207,7 @@ class Page:
             try:
                 bounds = certify(self.exploration.double, context, radius=radius)
             except RomkitError as error:
-                self.certificate.object = of_error(error)
+                self.certificate.object = render_error(error)
                 return
         lines = [
             f"Lipschitz constants within {radius:.3g} of the mean state:",

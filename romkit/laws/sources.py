@@ -19,7 +19,7 @@ from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, val
 from romkit.core.errors import InputError
 from romkit.core.tensors import on_device
 from romkit.core.types import Array
-from romkit.data.controls import between_jumps, control_matrix, held_if_told, unit_of_inputs
+from romkit.data.controls import control_matrix, held_if_told, smooth_stretches, unit_of_inputs
 from romkit.data.rates import warn_of_rates
 from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
@@ -233,7 +233,7 @@ class Latents(NamedTuple):
         by_problem = z.reshape(-1, *z.shape[-3:])  # (S, C, T, m)
         side_by_side = by_problem.movedim(0, -2).flatten(-2)  # (C, T, S m)
         paths = side_by_side.cpu().numpy()
-        whole = between_jumps(encoder.data, np.isfinite(paths).all(-1))
+        whole = smooth_stretches(encoder.data, np.isfinite(paths).all(-1))
         return cls(encoder, datasets.times_of(encoder.data), z, drift, paths, whole)
 
     @property

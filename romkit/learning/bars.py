@@ -13,7 +13,7 @@ from romkit.core.boundary import Part, validated
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
 from romkit.data.context import contexts_of
-from romkit.data.schema import with_trajectories
+from romkit.data.schema import add_trajectories
 from romkit.integrators import LearnedField
 from romkit.laws.decoding import COMPONENTS
 from romkit.learning.errors import Forecasts
@@ -71,7 +71,7 @@ class CalibratedLaw:
     def forecast(self, *, level: Part = LEVEL, **options: object) -> xr.Dataset:
         """Forecast from a state, as `romkit.forecast` does, with an interval."""
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
-        band = self._with_interval(with_trajectories(run), level)
+        band = self._with_interval(add_trajectories(run), level)
         return band if "trajectory" in run.dims else band.squeeze("trajectory")
 
     @validated

@@ -29,7 +29,7 @@ from romkit.data import (
 )
 from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of
-from romkit.data.units import time_units, without_origin
+from romkit.data.units import strip_origin, time_units
 from romkit.laws.decoding import COMPONENTS
 from romkit.learning.clocks import (
     at_phases,
@@ -525,7 +525,7 @@ class InterpolatedRuns:
             longest = float(samples[-1] - samples[0]) - start
             length = float(times[-1] - times[0])
             # a count of days has an origin, a duration has none
-            unit = with_unit(without_origin(time_units(self.runs)))
+            unit = with_unit(strip_origin(time_units(self.runs)))
             expected = f"at most {longest:.4g}{unit}, where the interpolated runs end"
             raise InputError("duration", expected=expected, got=f"{length:.4g}", fix=FIX)
 

@@ -17,9 +17,9 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, warn
 from romkit.data.cleaning import (
-    from_complete_start,
-    with_common_times,
-    with_single_cells_filled,
+    bring_to_common_times,
+    fill_single_cells,
+    trim_incomplete_start,
 )
 from romkit.data.clocks import OWN_TIMES
 from romkit.data.habits import warn_of_habits
@@ -27,7 +27,7 @@ from romkit.data.names import TRAJECTORIES
 from romkit.data.spelling import full_name
 from romkit.readers.names import Fact, guessed_time
 from romkit.readers.several import read_runs
-from romkit.readers.tables import with_units_apart
+from romkit.readers.tables import split_units
 
 TWICE = np.array([0.0, 1.0])
 """Times at which a field without a time is written into the schema."""
@@ -53,7 +53,7 @@ def described(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _describe(runs, names, time)
-    common = with_common_times(data)
+    common = bring_to_common_times(data)
     for warning in caught:
         # it asks for what has been done
         if common is data or not _is_of_own_times(warning.message):
@@ -68,7 +68,7 @@ def described(
             DataWarning,
         )
     warn_of_habits(common, "jumps", "circles")
-    return from_complete_start(with_single_cells_filled(common))
+    return trim_incomplete_start(fill_single_cells(common))
 
 
 def _describe(
@@ -76,7 +76,7 @@ def _describe(
 ) -> xr.Dataset:
     """Return tables and datasets in romkit's schema, on the times that they have."""
     if isinstance(data, pd.DataFrame):
-        data = with_units_apart(data)
+        data = split_units(data)
         names = names and [full_name(name, map(str, data.columns)) for name in names]
     fields = None if time else _static_fields(data, names or ())
     runs = data if fields is None else fields

@@ -10,7 +10,7 @@ from typing import TypeVar
 import xarray as xr
 
 from romkit.core.errors import DivergenceWarning, ExtrapolationWarning, FitWarning
-from romkit.data.schema import with_trajectories
+from romkit.data.schema import add_trajectories
 from romkit.integrators import LearnedField
 from romkit.integrators.base import lost_beyond
 from romkit.laws import Equation
@@ -49,4 +49,4 @@ def rolled_out(projection: Projection, law: LearnedField, data: xr.Dataset) -> x
         bound = lost_beyond(law)
         solver = Adaptive(most_steps=steps, divergence_threshold=bound)
     run = quietly(rollout, data, projection, dynamics=law, solver=solver)
-    return with_trajectories(run)
+    return add_trajectories(run)

@@ -13,7 +13,7 @@ from romkit.core import checks, runtime
 from romkit.core.types import Array, Chunked
 from romkit.data.names import unit_of
 from romkit.data.schema import shared_unit
-from romkit.data.units import without_origin
+from romkit.data.units import strip_origin
 from romkit.integrators import LatentDynamics
 from romkit.projections import Frame, Operator, Projection
 from romkit.solvers import Solution, Status
@@ -85,7 +85,7 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
 def counted_from_start(run: xr.Dataset) -> xr.Dataset:
     """Return a run whose times are those since its first state, and not since the date of the data."""
     time = run["time"]
-    about = time.attrs | {"units": without_origin(unit_of(time))}
+    about = time.attrs | {"units": strip_origin(unit_of(time))}
     return run.assign_coords(time=("time", time.values, about))
 
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.conversions import in_units_of
-from romkit.data.grids import in_components, unstacked
+from romkit.data.conversions import convert_to_model
+from romkit.data.grids import stack_components, unstacked
 from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
@@ -74,7 +74,7 @@ def plot_forecast(
         >>> len(figure.axes)
         1
     """
-    band = in_components(band)
+    band = stack_components(band)
     fix = "give a forecast: of romkit.forecast, romkit.learn or an Ensemble"
     needed = ["time", "state"]
     if "lower" in band or "upper" in band:
@@ -302,10 +302,10 @@ def _checked_truth(
 ) -> xr.Dataset | None:
     if truth is None:
         return None
-    truth = in_components(truth, layout_of(runs))
+    truth = stack_components(truth, layout_of(runs))
     truth = style.members(truth).isel(seed=0, drop=True)
     check_components("truth", truth, names)
-    truth = in_units_of("truth", truth, Units.of(runs, []), [])
+    truth = convert_to_model("truth", truth, Units.of(runs, []), [])
     count = runs.sizes["trajectory"]
     got = truth.sizes["trajectory"]
     if got < count:

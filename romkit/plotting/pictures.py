@@ -134,7 +134,7 @@ def _draw_mesh(panel: Axes, values: xr.DataArray, row: Row) -> TriMesh:
     triangles = Triangulation(values[across].values, values[upwards].values)
     # slivers along the edge have no neighbour beyond it
     triangles.set_mask(TriAnalyzer(triangles).get_flat_tri_mask())
-    low, high = style.with_width(*row.ends)
+    low, high = style.widen_scale(*row.ends)
     shades = matplotlib.colormaps[row.colours].with_extremes(bad=MISSING)
     look: dict[str, Any] = {"cmap": shades, "vmin": low, "vmax": high, "rasterized": True}
     mesh = panel.tripcolor(triangles, values.values, shading="gouraud", **look)
@@ -159,7 +159,7 @@ def draw_values(
     values = values.isel({across: np.unique(columns)})
     x, y = style.places(values, across), style.places(values, upwards)
     # a panel without width would have a scale of its own
-    low, high = style.with_width(*row.ends)
+    low, high = style.widen_scale(*row.ends)
     shades = matplotlib.colormaps[row.colours].with_extremes(bad=MISSING)
     mesh = panel.pcolormesh(
         _edges(x), _edges(y), values.values, cmap=shades, vmin=low, vmax=high, rasterized=True

@@ -150,11 +150,11 @@ def colours(values: Array) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low = float(np.nanmin(values))
     high = float(np.nanmax(values))
-    scale = Normalize(*with_width(low, high))
+    scale = Normalize(*widen_scale(low, high))
     return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
 
 
-def with_width(low: float, high: float) -> tuple[float, float]:
+def widen_scale(low: float, high: float) -> tuple[float, float]:
     """Return ends of a scale, which has some room beside a single value."""
     if low != high:
         return low, high

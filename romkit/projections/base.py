@@ -15,7 +15,7 @@ from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.data.context import context_columns
 from romkit.data.contexts import context_array, one_context, only_one
 from romkit.data.conversions import in_unit, parameters_in_units
-from romkit.data.spelling import by_full_names
+from romkit.data.spelling import complete_keys
 from romkit.data.trajectories import check_context
 from romkit.projections.frame import Frame
 from romkit.projections.maps import EncoderDecoder
@@ -266,7 +266,7 @@ class Projection(Display, nn.Module):
         elif context is not None:
             return one_context(context, names).to(device, torch.float64)
         else:
-            named = by_full_names(named, names)
+            named = complete_keys(named, names)
             values = context_array(names, parameters_in_units(named, names, units))
         # single precision may not tell contexts apart that are large beside their range
         c = torch.as_tensor(values, dtype=torch.float64, device=device)

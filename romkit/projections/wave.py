@@ -10,7 +10,7 @@ from torch import Tensor
 
 from romkit.core.types import Array, Names, Pair
 from romkit.data import DIMS
-from romkit.data.schema import of_other_coordinates
+from romkit.data.schema import replace_states
 from romkit.projections.networks import Curve
 
 
@@ -123,7 +123,7 @@ class Wave:
         values = {}
         for name, y in zip(names, self.aligned(tuple(states)), strict=True):
             values[name] = y[..., :-1].numpy()  # without the phase
-        return of_other_coordinates(data, values, self.names, self.component_units)
+        return replace_states(data, values, self.names, self.component_units)
 
     @property
     def component_units(self) -> Names:

@@ -15,7 +15,7 @@ from romkit.core.types import Array
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.schema import check_own_names
 from romkit.readers.describe import describe
-from romkit.readers.joining import on_one_clock
+from romkit.readers.joining import align_clocks
 
 SCHEMA = {"states": "state"}
 """Names of arguments in the schema, where these differ."""
@@ -127,7 +127,7 @@ def _joined(runs: Mapping[str, list[Array]], clocks: Sequence[Array]) -> xr.Data
             numbers = np.asarray(arrays[k], dtype=np.result_type(*arrays, np.float32))
             variables[SCHEMA.get(name, name)] = (dims, numbers)
         sources.append(xr.Dataset(variables, {"time": clock}))
-    sources, notes = on_one_clock(sources, "time")
+    sources, notes = align_clocks(sources, "time")
     for note in notes:
         warn(note, DataWarning)
     data = xr.concat(sources, "trajectory", join="outer")

@@ -9,7 +9,7 @@ from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
 from romkit.core.types import Array
 from romkit.data.storage import WITHOUT_NAME
-from romkit.readers.axes import CLOCKS, with_named_axes
+from romkit.readers.axes import CLOCKS, name_axes
 
 ENDINGS = (".npz", ".mat")
 
@@ -60,7 +60,7 @@ def read(path: Path) -> xr.Dataset:
             arrays[name] = (dims, values)
     if not arrays:
         raise FileError(path, problem="holds no arrays of numbers", fix=OF_STRUCTS)
-    return with_named_axes(path, xr.Dataset(arrays, attrs=numbers), OF_ARRAYS)
+    return name_axes(path, xr.Dataset(arrays, attrs=numbers), OF_ARRAYS)
 
 
 def _entries(file: Path) -> dict[str, Array]:

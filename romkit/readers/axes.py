@@ -18,7 +18,7 @@ WITH_NAMES = (
 )
 
 
-def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr.Dataset:
+def name_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr.Dataset:
     """Return data of a file with names for the axes that have none.
 
     An array of increasing numbers called t, time or times is the time of arrays that are as long

@@ -14,7 +14,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
-from romkit.data.context import ROLE, context_names, is_declared, without_rounding
+from romkit.data.context import ROLE, context_names, is_declared, merge_rounded
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.habits import warn_of_habits
 from romkit.data.layout import AXIS, Layout, layout_of
@@ -27,11 +27,11 @@ from romkit.readers.roles import (
     LEAD,
     Declared,
     Roles,
-    along_runs_and_time,
+    broadcast_to_runs,
     refuse_unlike,
     roles_of,
 )
-from romkit.readers.tables import of_table, with_units_apart
+from romkit.readers.tables import convert_table, split_units
 
 
 @validated
@@ -103,7 +103,7 @@ def describe(
     declared = Declared(context, state, tuple(control), velocity, acceleration, trajectory, time)
     guesses: Guesses = []
     source, declared = _dataset(data, declared, guesses)
-    declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
+    declared = declared.complete_names([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
     source = decoded(source, guesses)
     for name in {*declared.control} & {*source.data_vars}:
@@ -144,10 +144,10 @@ def _dataset(
         return data.to_dataset(name="state" if data.name is None else str(data.name)), declared
     if isinstance(data, xr.Dataset):
         return data, declared
-    data = with_units_apart(data)
-    declared = declared.in_full([*data.columns, *data.index.names])
+    data = split_units(data)
+    declared = declared.complete_names([*data.columns, *data.index.names])
     run = declared.trajectory
-    source, time = of_table(data, declared.context or (), run, declared.time, guesses)
+    source, time = convert_table(data, declared.context or (), run, declared.time, guesses)
     if run not in source.dims:
         # a column `run id` is none of the usual names of dimensions
         run = next(iter(columns_of_runs(map(str, source.dims))), None)
@@ -185,7 +185,7 @@ def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
 
 def _build_dataset(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
-    data = along_runs_and_time(data, roles.variables)
+    data = broadcast_to_runs(data, roles.variables)
     layout = Layout.of(data, roles.states, LEAD)
     time_units = unit_of(data["time"])
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
@@ -234,10 +234,10 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, tuple[Any, ...]
     inputs = {"input": ("input", labels)}
     if len({*layout.units}) > 1:
         inputs[INPUT_UNITS] = ("input", list(layout.units))
-    return inputs | {"control": ((*LEAD, "input"), values, _about_inputs(data, names))}
+    return inputs | {"control": ((*LEAD, "input"), values, _input_attributes(data, names))}
 
 
-def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
+def _input_attributes(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
     """Course of inputs between samples, and their unit, as far as the data say.
 
     Raises:
@@ -286,7 +286,7 @@ def _assign_context(
         column = described[name]
         if name in names and column.dims == LEAD[:1] and column.dtype.kind == "f":
             # parameters that differ by rounding alone are equal
-            described[name] = column.copy(data=without_rounding(column.values))
+            described[name] = column.copy(data=merge_rounded(column.values))
         described[name].attrs[ROLE] = "context" if name in names else "label"
     return described, names
 

@@ -5,17 +5,17 @@ import xarray as xr
 
 from romkit.data.layout import Layout
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import time_among_columns, with_units_apart
+from romkit.readers.tables import split_units, time_among_columns
 
 
-def with_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+def index_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     """Return a table whose index is those dimensions of a model that it has as columns."""
     dims = dict.fromkeys(dim for variable in layout.variables for dim in variable.dims)
     places = [dim for dim in dims if dim in table.columns]
     return table.set_index(places) if places else table
 
 
-def with_time(table: pd.DataFrame) -> pd.DataFrame:
+def add_time(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with a time, which is zero where it had none; then each row is a run, but for
     places in the index.
     """
@@ -32,9 +32,9 @@ def of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
     """Return the columns of a table that are variables of the state, along its rows, or along
     places.
     """
-    rows = with_units_apart(rows)
+    rows = split_units(rows)
     names = [variable.name for variable in layout.variables if variable.name in rows.columns]
-    data = with_places(rows, layout)[names].astype(float).to_xarray()
+    data = index_places(rows, layout)[names].astype(float).to_xarray()
     for name in names:
         data[name].attrs["units"] = rows.attrs["units"].get(name, "")
     return data

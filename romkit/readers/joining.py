@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import RESERVED
-from romkit.data.units import without_origin
+from romkit.data.units import strip_origin
 
 Paths = Sequence[Path]
 
@@ -42,7 +42,7 @@ def combined(paths: Paths, sources: Sources, along: str | None) -> xr.Dataset:
         warn(f"attributes differ between files and are left out: {names}; {fix}", DataWarning)
     elif along is not None:
         sources = _label_attributes(sources, differing, along)
-        sources = _shift_clocks(on_one_grid(paths, sources, along), along)
+        sources = _shift_clocks(align_grids(paths, sources, along), along)
     try:
         data = _joined(sources, along)
         if along is not None and along not in sources[0].dims:
@@ -103,7 +103,7 @@ def check_parameter(path: Path, name: str, known: object, value: float) -> None:
         )
 
 
-def with_parameter(
+def assign_parameter(
     path: Path, source: xr.Dataset, name: str, value: float, along: str | None
 ) -> xr.Dataset:
     """Return a file with a coordinate of one value, which its name holds.
@@ -161,7 +161,7 @@ def _parse_column(values: Sequence[Any]) -> Array:
     return np.array(["" if value is None else str(value) for value in values])
 
 
-def on_one_grid(paths: Paths, sources: Sources, along: str | None) -> list[xr.Dataset]:
+def align_grids(paths: Paths, sources: Sources, along: str | None) -> list[xr.Dataset]:
     """Return files with the coordinates of the first, from which they differ by rounding alone.
 
     Args:
@@ -207,13 +207,13 @@ def _shift_clocks(sources: Sources, along: str) -> Sources:
     )
     if time is None or not is_clock:
         return sources
-    sources, notes = on_one_clock(sources, time)
+    sources, notes = align_clocks(sources, time)
     for note in notes:
         warn(note, DataWarning)
     return sources
 
 
-def on_one_clock(sources: Sources, time: str) -> tuple[list[xr.Dataset], list[str]]:
+def align_clocks(sources: Sources, time: str) -> tuple[list[xr.Dataset], list[str]]:
     """Return runs, each along increasing numbers, with times that they share, and sentences for
     warnings.
 
@@ -226,7 +226,7 @@ def on_one_clock(sources: Sources, time: str) -> tuple[list[xr.Dataset], list[st
     shared, notes = shared_clock(clocks)
     units = list(dict.fromkeys(unit_of(source[time]) for source in sources))
     # no date is the zero of all clocks
-    unit = without_origin(units[0]) if notes or len(units) > 1 else units[0]
+    unit = strip_origin(units[0]) if notes or len(units) > 1 else units[0]
     common = {"units": unit} if unit else {}
     moved = []
     for source, clock in zip(sources, shared, strict=True):

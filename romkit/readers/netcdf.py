@@ -8,7 +8,7 @@ import xarray as xr
 
 from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
-from romkit.data.storage import WITHOUT_NAMES, group_of, with_plain_attributes
+from romkit.data.storage import WITHOUT_NAMES, group_of, simplify_attributes
 from romkit.data.untrusted import (
     ENGINES,
     check_declared,
@@ -18,7 +18,7 @@ from romkit.data.untrusted import (
     engine_of,
     is_store,
 )
-from romkit.readers.axes import with_named_axes
+from romkit.readers.axes import name_axes
 from romkit.readers.joining import MORE_WAYS
 
 ENDINGS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf")
@@ -66,4 +66,4 @@ def read(path: Path) -> xr.Dataset:
             problem="holds no numbers outside of its groups",
             fix="name the group that holds them: xarray.open_dataset(path, group=...)",
         )
-    return with_plain_attributes(with_named_axes(path, data))
+    return simplify_attributes(name_axes(path, data))

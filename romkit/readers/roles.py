@@ -11,13 +11,13 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
-from romkit.data.clocks import check_clock, seconds_since_first, with_missing_times
+from romkit.data.clocks import check_clock, insert_missing_times, seconds_since_first
 from romkit.data.layout import AXIS
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.rates import disagreement
 from romkit.data.schema import check_own_names
 from romkit.data.spelling import full_name
-from romkit.readers.joining import on_one_clock
+from romkit.readers.joining import align_clocks
 from romkit.readers.names import RATES, Fact, Guess, Guesses, described, guessed_time
 
 LEAD = ("trajectory", "time")
@@ -46,7 +46,7 @@ class Declared:
     trajectory: str | None = None
     time: str | None = None
 
-    def in_full(self, names: Iterable[object]) -> "Declared":
+    def complete_names(self, names: Iterable[object]) -> "Declared":
         """Roles of these names, of which the user may have left units out."""
         spellings = list(dict.fromkeys(map(str, names)))
         full: dict[str, Any] = {}
@@ -363,7 +363,7 @@ def _disagreement(
     elif rate == "acceleration":
         order = 2
     for pair in zip(integrated, rates[rate], strict=True):
-        variables = along_runs_and_time(data[[*pair]], pair)
+        variables = broadcast_to_runs(data[[*pair]], pair)
         x, v = (variables[name].transpose(*LEAD, ...) for name in pair)
         reason = disagreement(x, v, data["time"].values, order)
         if reason:
@@ -371,7 +371,7 @@ def _disagreement(
     return ""
 
 
-def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+def broadcast_to_runs(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Return data with these variables along trajectory and time, also those that all runs share."""
     wide = {}
     for name in names:
@@ -422,7 +422,7 @@ def _name_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tupl
         data = data.swap_dims({dim: name})
     # checked before the grid is filled: an interval of zero or of NaN has no grid
     check_clock(name, data[name].values.astype(np.float64))
-    data, missing = with_missing_times(data, name)
+    data, missing = insert_missing_times(data, name)
     if missing:
         guesses.append(Guess("time", name, f"{missing} times of an even grid are missing: NaN"))
     return data.rename({name: "time"}) if name != "time" else data, name
@@ -476,7 +476,7 @@ def _share_clock(data: xr.Dataset, name: str, guesses: Guesses) -> xr.Dataset:
         runs.append(
             run_data.isel({step: np.isfinite(run_data[name].values)}).swap_dims({step: name})
         )
-    runs, notes = on_one_clock(runs, name)
+    runs, notes = align_clocks(runs, name)
     guesses += [Guess("time", name, note) for note in notes]
     joined = xr.concat(runs, dim=run, join="outer", data_vars="all", coords="different")
     return joined.assign(fixed.variables).set_coords([*fixed.coords]).assign_attrs(data.attrs)

@@ -16,19 +16,19 @@ from romkit.core.errors import FileError
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
-from romkit.data.units import without_origin
+from romkit.data.units import strip_origin
 from romkit.readers.door import read_all
 from romkit.readers.joining import (
     Paths,
     Sources,
+    align_grids,
+    assign_parameter,
     check_parameter,
     combined,
     common_units,
-    on_one_grid,
-    with_parameter,
 )
 from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import with_units_apart
+from romkit.readers.tables import split_units
 
 Parameters = Mapping[str, Sequence[float]]
 """Numbers in the names of files, one for each file, by the names in braces."""
@@ -54,7 +54,7 @@ def read_runs(
     if isinstance(data, xr.Dataset) and data.nbytes <= in_memory:
         with data:
             data = data.compute()
-    return data, without_time(parameters)
+    return data, run_parameters(parameters)
 
 
 def opened(
@@ -87,7 +87,7 @@ def opened(
         return data
 
 
-def without_time(parameters: Iterable[str]) -> list[str]:
+def run_parameters(parameters: Iterable[str]) -> list[str]:
     """Return the names in braces that are parameters of runs."""
     return [name for name in parameters if name not in TIMES]
 
@@ -99,16 +99,16 @@ def _joined(
     for source in sources:
         # files of a simulation may count from dates of their own
         file_units = {
-            str(key): without_origin(unit_of(values)) for key, values in source.variables.items()
+            str(key): strip_origin(unit_of(values)) for key, values in source.variables.items()
         }
         units.append(file_units)
     common_units(paths, units)
-    contexts = without_time(parameters)
+    contexts = run_parameters(parameters)
     for name in contexts:
         values = zip(paths, sources, parameters[name], strict=True)
-        sources = [with_parameter(path, data, name, value, along) for path, data, value in values]
+        sources = [assign_parameter(path, data, name, value, along) for path, data, value in values]
     if len(contexts) < len(parameters):
-        paths, sources = _runs_of_snapshots(paths, on_one_grid(paths, sources, along), parameters)
+        paths, sources = _runs_of_snapshots(paths, align_grids(paths, sources, along), parameters)
     data = combined(paths, sources, along)
     for name in contexts:
         data[name].attrs[ROLE] = "context"
@@ -127,10 +127,10 @@ def _joined_tables(paths: Paths, tables: Tables, parameters: Parameters) -> pd.D
         FileError: one that has a parameter with other values, or units that differ, or a time in its
             name.
     """
-    if len(without_time(parameters)) < len(parameters):
+    if len(run_parameters(parameters)) < len(parameters):
         fix = "pandas.concat([pandas.read_csv(name).assign(time=t, Re=50.0), ...]).set_index(['Re', 'time', 'x', 'y'])"
         raise FileError(paths[0], problem="is a table with a time in its name", fix=fix)
-    tables = [with_units_apart(table) for table in tables]
+    tables = [split_units(table) for table in tables]
     units = common_units(paths, [table.attrs["units"] for table in tables])
     for name, values in parameters.items():
         labelled = []
@@ -182,7 +182,7 @@ def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
     (time,) = parameters.keys() & {*TIMES}
     runs: dict[tuple[float, ...], dict[float, int]] = {}
     for place, path in enumerate(paths):
-        context = tuple(parameters[name][place] for name in without_time(parameters))
+        context = tuple(parameters[name][place] for name in run_parameters(parameters))
         snapshots, moment = runs.setdefault(context, {}), parameters[time][place]
         if snapshots.setdefault(moment, place) != place:
             raise FileError(

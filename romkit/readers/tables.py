@@ -13,13 +13,13 @@ from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
 from romkit.data.names import split_unit
-from romkit.data.spelling import without_unit
+from romkit.data.spelling import strip_unit
 from romkit.readers.names import Fact, Guess, Guesses, columns_of_runs, guessed_time
 
 DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 
 
-def of_table(
+def convert_table(
     table: pd.DataFrame,
     context: Sequence[str],
     run: str | None,
@@ -41,7 +41,7 @@ def of_table(
         InputError: columns that cannot be told apart, no column of time, or several rows of one
             time in a run.
     """
-    table = with_units_apart(table)
+    table = split_units(table)
     units = dict(table.attrs["units"])
     table, levels = _reset_index(table)
     table = _drop_unnamed(table, guesses)
@@ -62,12 +62,12 @@ def of_table(
     return _assign_units(data, units), time
 
 
-def with_units_apart(table: pd.DataFrame) -> pd.DataFrame:
+def split_units(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose columns have no units in their names, but in `attrs["units"]`: `x` of
     `x [mm]`. Names stay where two would be one.
     """
     columns = [str(name) for name in (*table.columns, *table.index.names)]
-    bare = [without_unit(name) for name in columns]
+    bare = [strip_unit(name) for name in columns]
     counts = Counter(bare)
     # x(t) is a function of the column t
     functions = {f"{name}({argument})" for name in bare for argument in bare}

@@ -22,7 +22,7 @@ from romkit.core.errors import InputError, one_line
 from romkit.core.files import expanded, make_folder, plain
 from romkit.core.parallel import Pool
 from romkit.data import check_states, open_dataset, save_dataset, split
-from romkit.data.schema import with_trajectories
+from romkit.data.schema import add_trajectories
 from romkit.integrators import DYNAMICS, LatentDynamics
 from romkit.laws import LAWS, Estimator
 from romkit.projections import METHODS, Projection
@@ -70,7 +70,7 @@ class Combination(tasks.Task):
         started = time.perf_counter()
         dynamics = self._dynamics(projection, train)
         seconds = time.perf_counter() - started
-        run = with_trajectories(rollout(test, projection, dynamics=dynamics))
+        run = add_trajectories(rollout(test, projection, dynamics=dynamics))
         scores = run[["nrmse", "nrmse_projected", "valid_time", "status"]]
         # contexts stay with the data, of which each file would have a copy
         scores = scores.reset_coords(drop=True)

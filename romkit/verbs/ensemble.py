@@ -26,7 +26,7 @@ from romkit.core.files import atomic_folder, expanded, read_list, write_list
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
-from romkit.data.schema import with_trajectories
+from romkit.data.schema import add_trajectories
 from romkit.integrators import LearnedField
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
@@ -128,7 +128,7 @@ class Ensemble:
         """
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
-        run = self._member_statistics(with_trajectories(run), None)
+        run = self._member_statistics(add_trajectories(run), None)
         band = self._add_interval(run, level)
         return band.squeeze("trajectory") if single else band
 

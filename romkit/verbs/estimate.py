@@ -17,7 +17,7 @@ from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import DIMS, times_of
 from romkit.data.context import context_columns
-from romkit.data.schema import with_trajectories
+from romkit.data.schema import add_trajectories
 from romkit.data.trajectories import check_components
 from romkit.data.units import same_unit, state_units
 from romkit.metrics import per_unit
@@ -347,7 +347,7 @@ def _checked(
     if system is not None and system.order == 2:
         names += ("velocity",)
     _check_run(argument, run, names)
-    run = with_trajectories(run).transpose(*DIMS, ...)
+    run = add_trajectories(run).transpose(*DIMS, ...)
     if system is not None:
         _check_for_system(argument, run, system, windows)
     elif "spread" not in run:

@@ -26,7 +26,7 @@ from romkit.training.recipe import SETTINGS
 from romkit.training.run import Run
 from romkit.training.watch import NAMES, Watch
 from romkit.verbs.presets import PRESETS, sized
-from romkit.verbs.training_set import TrainingSet, checked_data, in_precision
+from romkit.verbs.training_set import TrainingSet, checked_data, raise_precision
 
 
 def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
@@ -162,7 +162,7 @@ def fit(
     facts = {"preset": preset if isinstance(preset, str) else "own"} | _provenance(run, training)
     for model in models:
         model.report |= facts
-    models = training.of_full_states(models)
+    models = training.lift_models(models)
     return models[0] if seeds is None else stack(models)
 
 
@@ -184,7 +184,7 @@ def _initial(
     for number in seeds:
         generator = torch.Generator().manual_seed(number)
         model = kind(training.frame, generator, **config)
-        models.append(in_precision(model))
+        models.append(raise_precision(model))
     return models
 
 

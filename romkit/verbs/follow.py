@@ -82,7 +82,7 @@ def follow(
     system = _system_for(dynamics, system, data)
     if system is not None:
         check_match(system, projection)
-    solver = to_tolerance(solver, rtol)
+    solver = solver_of_tolerance(solver, rtol)
     reduced = ReducedModel.of(projection, dynamics, system, device)
     model = reduced.at(runs.contexts, runs.control)
     parts = runs.start(model.problem.order, complete=contexts is None)
@@ -93,7 +93,7 @@ def follow(
     return model.follow(start, runs.times, solver=solver, engine=engine, chunks=chunks)
 
 
-def to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
+def solver_of_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
     """Return the default solver to a tolerance, where one is given."""
     if rtol is None:
         return solver

@@ -22,7 +22,7 @@ from romkit.projections import Projection
 from romkit.readers.first_states import of_rows
 from romkit.solvers import Solver
 from romkit.systems import System
-from romkit.verbs.follow import to_tolerance
+from romkit.verbs.follow import solver_of_tolerance
 from romkit.verbs.simulate import check_time_of_start, output_times
 
 
@@ -101,7 +101,7 @@ def forecast(
     if system is not None and not isinstance(dynamics, LearnedField):
         check_time_of_start(system, contexts, initial_state, frame.fields.time, start)
     number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
-    solver = to_tolerance(solver, rtol)
+    solver = solver_of_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
     law = model.dynamics
     if isinstance(control, xr.DataArray) and law.control_unit:

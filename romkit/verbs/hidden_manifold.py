@@ -17,7 +17,7 @@ from romkit.hidden.reading import described, in_order, known_names, labels_of, w
 from romkit.hidden.starts import along_points
 from romkit.projections import EncoderDecoder, Projection
 from romkit.verbs.fit import fit, method_of
-from romkit.verbs.training_set import in_precision
+from romkit.verbs.training_set import raise_precision
 
 VALUES = "values"
 """Name of the parameters that hold the contexts of the groups."""
@@ -159,4 +159,4 @@ def _plain(kind: type[Projection], model: Projection) -> Projection:
     parameters = {n: value for n, value in model.state_dict().items() if n != VALUES}
     plain.load_state_dict(parameters)
     plain.report = model.report
-    return in_precision(plain)
+    return raise_precision(plain)

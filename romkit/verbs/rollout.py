@@ -13,7 +13,7 @@ from romkit.core.types import Array
 from romkit.data import DIMS, Contexts
 from romkit.data.conversions import parameters_in_units
 from romkit.data.schema import variable_of
-from romkit.data.spelling import by_full_names
+from romkit.data.spelling import complete_keys
 from romkit.data.trajectories import matched
 from romkit.engine import Device, Engine
 from romkit.metrics import per_unit
@@ -120,7 +120,7 @@ def rollout(
             simulation["duration"] = system.duration - system.dt
         # here, so that a conversion is told once
         names = system.context_names
-        values = by_full_names(values, names)
+        values = complete_keys(values, names)
         values = parameters_in_units(values, names, system.known_units.context)
         truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()

@@ -12,7 +12,7 @@ from romkit.core.tensors import divisor
 from romkit.core.types import Array, Chunked
 from romkit.data import DIMS, context_names
 from romkit.data.layout import component_names
-from romkit.data.schema import variable_of, with_trajectories
+from romkit.data.schema import add_trajectories, variable_of
 from romkit.data.times import times_of
 from romkit.data.trajectories import check_components
 from romkit.data.units import check_units
@@ -86,8 +86,8 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
                 got=f"variables {got}",
                 fix="score what romkit.follow returned",
             )
-    truth = with_trajectories(truth)
-    reduced = with_trajectories(reduced)
+    truth = add_trajectories(truth)
+    reduced = add_trajectories(reduced)
     for dim in DIMS:
         size = reduced.sizes.get(dim)
         size_of_truth = truth.sizes.get(dim)

@@ -23,8 +23,8 @@ from romkit.laws import storage as laws
 from romkit.projections import Projection
 from romkit.projections import storage as projections
 from romkit.readers.names import Guess
-from romkit.readers.several import opened, without_time
-from romkit.readers.tables import of_table
+from romkit.readers.several import opened, run_parameters
+from romkit.readers.tables import convert_table
 
 
 @validated
@@ -137,9 +137,9 @@ def _convert_table(
 ) -> xr.Dataset:
     """Convert a table of runs to a dataset, in memory."""
     run = along if along in table.columns else None
-    contexts = without_time(parameters)
+    contexts = run_parameters(parameters)
     guesses: list[Guess] = []
-    data, _ = of_table(table, contexts, run, None, guesses)
+    data, _ = convert_table(table, contexts, run, None, guesses)
     for guess in guesses:
         warn(str(guess), DataWarning)
     for name in contexts:

@@ -99,14 +99,14 @@ class TrainingSet:
             return 1.0
         return square**-0.5
 
-    def of_full_states(self, models: Sequence[Projection]) -> list[Projection]:
+    def lift_models(self, models: Sequence[Projection]) -> list[Projection]:
         """Return the models of coordinates, as models of the states that were given."""
         if self.basis is not None:
             front = Frame.from_dataset(self.full, self.basis, self.frame)
-            return [in_precision(model.in_frame(front)) for model in models]
+            return [raise_precision(model.in_frame(front)) for model in models]
         if self.wave is not None:
             waves = [Sliced.of(model, self.wave, self.full) for model in models]
-            return [in_precision(model) for model in waves]
+            return [raise_precision(model) for model in waves]
         return list(models)
 
 
@@ -253,6 +253,6 @@ def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -
     return make_basis(data, rank, weight)
 
 
-def in_precision(model: Projection) -> Projection:
+def raise_precision(model: Projection) -> Projection:
     """Return the model in float64 if it is least squares alone, which keeps all digits of the data."""
     return model if model.trained else model.double()

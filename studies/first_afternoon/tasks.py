@@ -13,7 +13,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.types import Array
-from romkit.data.grids import in_components
+from romkit.data.grids import stack_components
 from romkit.metrics import deviations
 from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import side_by_side
@@ -100,7 +100,7 @@ def forecasts(model: romkit.Learned, data: xr.Dataset, **options: object) -> dic
         if "control" in run:
             options["control"] = run["control"].values
         one = _from_start(model, start, context=context, **span, **options)
-        several.append(in_components(one, romkit.data.layout_of(data)))
+        several.append(stack_components(one, romkit.data.layout_of(data)))
     names = [name for name in ("state", "lower", "upper") if name in several[0]]
     dims = ("time", "component")
     return {name: np.stack([o[name].transpose(*dims).values for o in several]) for name in names}

@@ -236,7 +236,7 @@ def test_a_command_goes_on_when_its_reader_has_gone():
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as pipe:
-        stream = output.until_closed(pipe)
+        stream = output.closable(pipe)
         print("the first lines", file=stream, flush=True)
         print("more", file=stream, flush=True)
 
@@ -244,7 +244,7 @@ def test_a_command_goes_on_when_its_reader_has_gone():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk")
 def test_a_full_disk_is_told_once():
     with open("/dev/full", "w") as disk:
-        stream = output.until_closed(disk)
+        stream = output.closable(disk)
         with pytest.raises(OSError, match="No space left"):
             print("a line", file=stream, flush=True)
         # as at the end of the process
@@ -289,7 +289,7 @@ def test_refusals_are_in_words_of_the_command():
     names = output.typed_names(output.documented(forecast.forecast))
     assert names["start"] == "--from"
     assert names["model"] == "MODEL"
-    words = output.in_words_of_the_command
+    words = output.translate_refusal
     assert words("dt: expected a number, got 0; give dt=0.1", names).endswith("give --dt 0.1")
     assert words("duration: expected x, got -1; give duration > 0", names) == (
         "--duration: expected x, got -1; give --duration > 0"

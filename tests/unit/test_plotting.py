@@ -12,7 +12,7 @@ from PIL import Image
 import romkit
 from romkit import plotting
 from romkit.data import describe
-from romkit.data.grids import in_components
+from romkit.data.grids import stack_components
 from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure
 from romkit.plotting.places import place, quantity, telling_components
 from romkit.plotting.rollout import median_seed
@@ -395,7 +395,7 @@ def test_a_forecast_in_its_own_dimensions_is_drawn_as_that_over_components():
         lower=(states - 0.1).assign_attrs(attrs), upper=(states + 0.3).assign_attrs(attrs)
     )
     own = romkit.data.fields(band)
-    again = in_components(own)
+    again = stack_components(own)
     for name in ("state", "lower", "upper"):
         # v came in single precision
         assert np.allclose(again[name], band[name], rtol=1e-6, atol=1e-6)

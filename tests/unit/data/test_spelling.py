@@ -9,7 +9,7 @@ import romkit
 from romkit.data import Contexts
 from romkit.data.contexts import context_array
 from romkit.data.names import split_unit
-from romkit.data.spelling import without_unit
+from romkit.data.spelling import strip_unit
 from romkit.plotting import plot_phase
 from tests.refusals import refused
 
@@ -41,7 +41,7 @@ def table() -> pd.DataFrame:
     ],
 )
 def test_the_bare_name_lacks_a_unit_and_nothing_else(name, bare):
-    assert without_unit(name) == bare
+    assert strip_unit(name) == bare
 
 
 @pytest.mark.parametrize("full", [False, True])
