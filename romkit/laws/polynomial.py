@@ -1,7 +1,7 @@
 """Polynomial laws by multiple shooting."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,13 +12,14 @@ from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.region import Region
-from romkit.laws.base import TrajectoryEstimator
+from romkit.laws.base import Estimator, TrajectoryEstimator
 from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.laws.determined import warn_if_undetermined
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Polynomial
+from romkit.laws.operators import DMD
 from romkit.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.laws.scaling import Scaling
 from romkit.laws.shooting import (
@@ -29,7 +30,9 @@ from romkit.laws.shooting import (
     POLISHING,
     RETURN,
     ROUGH,
+    SAMPLES,
     SHORTEST,
+    TRIALS,
     Stage,
     Structure,
     is_coarse,
@@ -181,6 +184,34 @@ class PolynomialLaw(TrajectoryEstimator):
         _check_contexts(samples, self)
         return self._shot(samples, Fit.whole)
 
+    def affordable(self, samples: LatentSamples, seconds: float) -> "Sequence[Estimator]":
+        """List candidates that can be fitted to windows of one length within some seconds; where the
+        degrees are open and none can, DMD, which is linear least squares and has no windows.
+
+        Raises:
+            InputError: none can, of the degrees that are given.
+        """
+        candidates = self.candidates(samples)
+        settings = [c for c in candidates if TRIALS * c._step(samples) <= seconds]
+        if settings:
+            return settings
+        if self.degree is None and self.context_degree is None:
+            return [DMD()]
+        expected = f"{TRIALS * candidates[0]._step(samples):.2g} or more for {candidates[0]}"
+        fix = "fewer latents, or kinds=['dmd']"
+        raise InputError("seconds", expected=expected, got=f"{seconds:.2g} for each fit", fix=fix)
+
+    def _step(self, samples: LatentSamples, *, speed: float = 2e10) -> float:
+        """Return seconds of a step of Gauss-Newton: of its products of derivatives by the
+        coefficients of a run, and of its solution for all of them.
+
+        `speed`: operations of a processor in a second, in products of matrices.
+        """
+        m = samples.targets.shape[-1]
+        of_a_run = math.comb(samples.inputs.shape[-1] + self.degree, self.degree) * m
+        rows = min(int(samples.observed.sum()), SAMPLES) * m
+        return (rows * of_a_run**2 + self._coefficients(samples) ** 3 / 3) / speed
+
     def _affordable(self, samples: LatentSamples) -> bool:
         complete = samples.latents.isfinite().all(-1)
         numbers = int(complete.sum()) * samples.targets.shape[-1]
@@ -215,9 +246,16 @@ class PolynomialLaw(TrajectoryEstimator):
 
 def _check_numbers(samples: LatentSamples, settings: PolynomialLaw) -> None:
     """Refuse latents at rest, and laws with more coefficients than the data have numbers."""
-    trajectory_times(samples)
+    times = trajectory_times(samples)
     complete = samples.latents.isfinite().all(-1)
     number = settings._coefficients(samples)
+    # normal equations and their factor, and derivatives of a run in the windows that are followed
+    derivatives = min(len(times), SAMPLES) * samples.targets.shape[-1]
+    needed = 8 * number * (2 * number + derivatives)
+    if needed > runtime.memory():
+        expected = f"fits in {runtime.memory() / 1e9:.2g} GB, the memory of this machine"
+        got = f"{needed / 1e9:.2g} GB for {number} coefficients"
+        raise InputError("latent_dim", expected=expected, got=got, fix="fewer latents, or DMD")
     most = int(complete.sum()) * samples.targets.shape[-1]
     if number > most:
         expected = f"at most {most} coefficients, the numbers in the data"

@@ -311,6 +311,11 @@ class Shots:
         """Return coefficients (G, K, m) at the context of each group."""
         return torch.einsum("gq,kqm->gkm", self.mix, theta)
 
+    def reached(self, theta: Tensor) -> Tensor:
+        """Return states (L + 1, n, W, d) of windows that start at the data."""
+        of_runs = self.weights(theta)[self.group]
+        return self.structure.motion.rollout(of_runs, self.windows.start, self.windows.course)
+
     def is_refuted(self, before: Tensor, end: "Expanded") -> bool:
         """Return whether a fit follows the data worse than the coefficients before it, for the sake
         of rollouts from displaced starts, and errors grow along the data all the same.
@@ -869,9 +874,7 @@ def polished(structure: Structure, runs: Runs, stage: Stage, trials: int = POLIS
     k, fitted = 0, -1
     while True:
         while k < REFINED:
-            cost = finer[k].cost(theta)
-            of_finer = finer[k + 1].cost(theta)
-            if _alike(cost, of_finer):
+            if _are_short(finer[k], finer[k + 1], theta):
                 break
             k += 1
         if k == fitted or runtime.left() <= 0:
@@ -888,7 +891,15 @@ def polished(structure: Structure, runs: Runs, stage: Stage, trials: int = POLIS
         fitted = k
 
 
-def _alike(cost: Tensor, finer: Tensor) -> bool:
-    """Tell whether shorter steps do not change a mean square distance by much, or it is negligible."""
-    larger = torch.maximum(cost, finer)
-    return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)
+def _are_short(problem: Shots, finer: Shots, theta: Tensor, *, share: float = 0.01) -> bool:
+    """Tell whether the error of steps of RK4 is negligible beside what a law leaves of the data.
+
+    Costs alone do not tell: coefficients that were fitted with long steps leave as much with these
+    as they leave with short ones.
+
+    `share`: of a mean square distance that is negligible: a tenth of the distance.
+    """
+    apart = _square(problem.reached(theta) - finer.reached(theta), problem.windows.seen)
+    apart = apart / problem.number
+    least = torch.minimum(problem.cost(theta), finer.cost(theta))
+    return bool(apart < share * least) or bool(apart < ROUNDING)

@@ -13,12 +13,13 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import divisor, least_norm
+from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.determined import relations
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
-from romkit.laws.folds import folds_of, without
+from romkit.laws.folds import Fold, folds_of, without
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.polynomial import Fit, equation
@@ -224,14 +225,19 @@ def _left_out_of(samples: LatentSamples) -> LeftOut:
     folds = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
 
     def left_out(fit: FitTo) -> Iterator[Tensor]:
-        for train, of_fold, held in folds:
-            law = fit(train)
-            # a single run has pieces, which have a standard error
-            judges = of_fold.pieces() if len(held) == 1 else [of_fold]
-            # steps so short that their error is none of the law's
-            yield torch.cat([piece.errors(law, held, POLISHED) for piece in judges])
+        for fold in folds:
+            yield errors_of(fold, fit(fold.train))
 
     return left_out
+
+
+def errors_of(fold: Fold, law: LearnedField) -> Tensor:
+    """Return errors (k,) of forecasts of the runs that a fold leaves out, or of pieces of a single
+    one, which have a standard error, and in which errors of chaos have not grown.
+    """
+    judges = fold.judge.pieces() if len(fold.judge.runs) == 1 else [fold.judge]
+    # steps so short that their error is none of the law's
+    return torch.cat([judge.errors(law, fold.held, POLISHED) for judge in judges])
 
 
 # -- terms without shifts --------------------------------------------------------------------------

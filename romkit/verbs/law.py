@@ -22,14 +22,13 @@ from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
 from romkit.laws.decoding import judge_of
-from romkit.laws.folds import folds_of, without
+from romkit.laws.folds import Fold, folds_of, without
 from romkit.laws.joint import jointly
 from romkit.laws.noise import is_map
 from romkit.laws.phase import with_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import one_axis
-from romkit.laws.shooting import POLISHED
-from romkit.laws.shorten import FitTo, shortened
+from romkit.laws.shorten import FitTo, errors_of, shortened
 from romkit.laws.sources import ProjectionFamily, placed
 from romkit.laws.useless import USEFUL, warn_if_useless
 from romkit.projections import Identity
@@ -164,17 +163,20 @@ def short(
 
     def left_out(fit: FitTo) -> Iterator[Tensor]:
         for fold in folds:
-            # steps so short that their error is none of the law's
-            yield fold.judge.errors(fit(fold.train), fold.held, POLISHED)
+            yield errors_of(fold, fit(fold.train))
 
     errors = None
     if not candidate.estimator.refine:  # its laws are followed along whole trajectories already
         fits = [candidate.fit(number) for number in range(len(folds))]
-        pairs = zip(folds, fits, strict=True)
-        errors = torch.cat([f.judge.errors(fit, f.held, POLISHED) for f, fit in pairs])
+        errors = torch.cat([errors_of(*pair) for pair in zip(folds, fits, strict=True)])
     shorter = shortened(law, samples, left_out, errors=errors, seconds=seconds)
-    # it has to follow the runs that it was fitted to as well
-    return shorter if candidate.follows_as_well(shorter, law) else law
+    # it has to follow the runs that it was fitted to as well, as far as errors count
+    policy = replace(Policy(), floor=Policy().enough)
+    every = Fold(samples, judge, judge.runs)
+    of_both = [
+        policy.logarithms(errors_of(every, each).numpy(force=True)) for each in (shorter, law)
+    ]
+    return shorter if policy.is_as_good(*of_both) else law
 
 
 def settings_of(kind: str | Estimator) -> Estimator:
@@ -191,6 +193,8 @@ def chosen_settings(
     """Choose the settings that an estimator leaves open by forecasts of runs that are left out."""
     policy = Policy()
     candidates = _candidates([estimator], *projection.for_law(data), math.inf, seed)
+    if len(candidates) == 1:
+        return candidates[0].estimator
     trials = search([candidates], len(candidates[0].folds), policy)
     return preferred(trials, policy)[0].candidate.estimator
 
@@ -214,8 +218,8 @@ def _candidates(
         try:
             several = kind.choices(family, shapes)
             judge = judge or judge_of(family, shapes, several[0])
-            settings = kind.affordable(several[0], seconds)
             folds = folds_of(several[0])
+            settings = kind.affordable(several[0], seconds / (1 + len(folds)))
         except InputError as error:
             refusals.append(error)
             continue
@@ -229,6 +233,8 @@ def _candidates(
                 candidates.append(candidate)
     if not candidates:
         raise refusals[0]
+    if all(candidate.estimator == candidates[0].estimator for candidate in candidates):
+        return candidates[:1]  # nothing is to choose, as in `Estimator.fit`
     return candidates
 
 
