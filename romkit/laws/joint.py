@@ -513,11 +513,14 @@ def _terms_to_try(
     bases = []
     of_context = getattr(law.basis.context_library, "degree", 0)
     numbers = int(samples.observed.sum())
+    d = samples.inputs.shape[-1]
     for degree in DEGREES:
+        # before they are made: of many variables they are too many
+        size = math.comb(d + degree, degree) * samples.targets.shape[-1]
+        if numbers * d * size > largest:
+            break
         basis = _basis(samples, degree, of_context)
-        size = len(basis.latent_names) * samples.targets.shape[-1]
-        enough = numbers >= per_term * len(basis.names)
-        if enough and numbers * samples.inputs.shape[-1] * size <= largest:
+        if numbers >= per_term * len(basis.names):
             bases.append(basis)
     return bases
 
