@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 import xarray as xr
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.random import Generator
 from torch import Tensor
 
@@ -92,7 +92,7 @@ class Tracker:
         sensors: names or numbers of the observed components; all by default.
         drift: standard deviation of the change of each free parameter in one unit of time, a random
             walk: one number or (p,), in physical units.
-        members: of the ensemble.
+        members: of the ensemble, ten thousand at most: matrices have a row and a column for each.
         inflation: factor of the deviations of members after each observation.
         false_alarms: share of runs in which a test fails by chance; None for no tests. It holds for
             runs like the training trajectories, as long as they are, with all sensors at the
@@ -146,7 +146,7 @@ class Tracker:
         system: System | None = None,
         sensors: Sequence[object] | None = None,
         drift: Numbers = 0.0,
-        members: Annotated[Integer, Ge(4)] = 24,
+        members: Annotated[Integer, Ge(4), Le(10_000)] = 24,
         inflation: Annotated[Positive, Ge(1.0)] = 1.0,
         false_alarms: Part | None = 0.01,
         interval: Positive | None = None,
@@ -411,7 +411,12 @@ def _checked_values(values: object, setup: Setup, *, farthest: float = 1e9) -> A
     `farthest`: distance of an observation from the training states, in standard deviations,
     that is refused: its square would leave no digits to anything else.
     """
-    values = np.ma.asarray(values)
+    try:
+        values = np.ma.asarray(values)
+    except TypeError as error:  # a sparse tensor
+        raise InputError(
+            "values", expected="numbers", got=checks.shown(values), fix="give what the sensors see"
+        ) from error
     if values.dtype.kind not in "fiu":
         raise InputError(
             "values",

@@ -225,6 +225,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
+@validated
 def check_states(data: xr.Dataset, *, whole: bool = True) -> xr.Dataset:
     """Return `data`, if it holds trajectories. Samples may be missing, as NaN.
 

@@ -146,7 +146,7 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
         >>> float(train.F.min()), float(train.F.max())  # the ends of the range are for training
         (3.14, 3.18)
     """
-    check_states(data)
+    unchecked(check_states)(data)
     groups = _groups(data)
     count = max(groups) + 1
     if count < 2:
@@ -244,7 +244,7 @@ class Trajectories:
                 units.
         """
         if contexts is None:
-            check_states(data)
+            unchecked(check_states)(data)
         data = matched("data", data, context, components, units)
         if layout is not None:
             check_grid(data, layout)

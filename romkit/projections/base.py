@@ -11,6 +11,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis
+from romkit.core.boundary import unchecked
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.data.context import context_columns
 from romkit.data.contexts import context_array, one_context, only_one
@@ -183,7 +184,7 @@ class Projection(Display, nn.Module):
     def operator(self, c: Tensor) -> Operator:
         """Return the operator at a context c (..., p) in physical units; for loops and compilers."""
         maps = self.at(self.frame.normalise_context(c))
-        return Operator(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
+        return unchecked(Operator)(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
     def for_law(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
         """Return the projection and the data whose latent motion a law describes: of shapes, if

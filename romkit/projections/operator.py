@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count
+from romkit.core.boundary import Count, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array, Chunked, Dual
@@ -77,6 +77,7 @@ class Operator:
         (torch.Size([10, 2]), torch.Size([10, 36]), torch.Size([10, 36, 2]))
     """
 
+    @validated
     def __init__(
         self,
         frame: Frame,
@@ -199,7 +200,7 @@ class Operator:
         units = ["1"] * size
         of_units = Frame(frame.system, names, units, frame.context_names, frame.context_units)
         of_units = of_units.to(frame.state_std)
-        return Operator(of_units, maps, self.context, self.latent_dim)
+        return unchecked(Operator)(of_units, maps, self.context, self.latent_dim)
 
     def polynomial(self) -> PolynomialMaps | None:
         """Return the maps where the decoder is a polynomial and the encoder linear; None elsewhere,
@@ -344,7 +345,9 @@ class Operator:
         basis = self._frame.basis
         if basis is not None:
             frame = self._frame.of_coordinates()
-            P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
+            P = unchecked(Operator)(
+                frame, self._maps, self.context, self.latent_dim, self._seeds, self._at
+            )
             states = basis.of_chunks(states, basis.mean.numpy())
         return P.in_chunks(Operator.encode, states, self.latent_dim)
 

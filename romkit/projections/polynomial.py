@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from romkit.bases import decompose
 from romkit.bases.completion import filled
 from romkit.core import checks
-from romkit.core.boundary import Count, Natural, Positive, validated
+from romkit.core.boundary import Count, Natural, Positive, unchecked, validated
 from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
@@ -489,7 +489,7 @@ class Fitted(NamedTuple):
         weight = coefficients @ modes[:, m:].mT  # (C, K, n)
         weight[:, 1 : 1 + m] += (leading * self.unit).mT
         maps = Polynomial(monomials, weight, leading / self.unit)
-        return Operator(frame, maps, contexts, m)
+        return unchecked(Operator)(frame, maps, contexts, m)
 
 
 class Rollouts(Protocol):
