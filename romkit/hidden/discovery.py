@@ -154,16 +154,20 @@ class _Evidence:
         return gain > edge + LARGEST * scale
 
     def one_more(self, chosen: Trial) -> Trial | None:
-        """Return the trial with another hidden parameter, if there is one beyond doubt."""
+        """Return the trial with another hidden parameter, if there is one beyond doubt: with the same
+        powers, or, where groups are too few for these, a straight one that explains more than the
+        powers do, with fewer coefficients.
+        """
         structure = chosen.structure
-        hidden, bend = structure.hidden + 1, max(1, structure.bend)
-        wanted = replace(structure, hidden=hidden, bend=bend)
-        if wanted not in self._of_search.structures(structure.degree):
+        allowed = self._of_search.structures(structure.degree)
+        wanted = replace(structure, hidden=structure.hidden + 1, bend=max(1, structure.bend))
+        if wanted not in allowed:
+            wanted = replace(wanted, bend=1)
+        if wanted not in allowed or not self.is_above_noise(wanted):
             return None
-        if not self.is_above_noise(wanted):
-            return None
+        explains_more = bool(self.fit(wanted).end.cost < self.fit(structure).end.cost)
         trial = self._of_search.trial(wanted)
-        return trial if trial.error < chosen.error else None
+        return trial if explains_more and trial.error < chosen.error else None
 
 
 class Check(NamedTuple):
