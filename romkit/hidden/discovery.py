@@ -10,19 +10,13 @@ from torch import Tensor
 
 from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Family, Structure, gauged, motion
-from romkit.hidden.joint import NEARBY, Expanded, Stage, fitted, polished
+from romkit.hidden.joint import Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import NEAR, NOISY
-
-LARGEST = 2.0234
-"""Quantile of the Tracy-Widom law of order one, at level 0.99."""
-
-MOST = 4
-"""Runs of a group, at most, whose own contexts are compared."""
+from romkit.laws.shooting import NEAR, NOISY, SETTLED
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +119,14 @@ class _Evidence:
             return self.check(chosen).shared >= chosen.structure.hidden
         return above
 
-    def is_above_noise(self, structure: Structure) -> bool | None:
+    def is_above_noise(self, structure: Structure, *, largest: float = 2.0234) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
         are not noise alone, or there is no hidden parameter.
 
         Of coefficients that differ by noise alone, the direction in which they differ most explains
         as much as the largest eigenvalue of a Wishart matrix says, in variances of the noise.
+
+        `largest`: quantile of the Tracy-Widom law of order one, at level 0.99.
 
         Source: Johnstone (2001), On the distribution of the largest eigenvalue in principal
         components analysis, theorem 1.
@@ -151,7 +147,7 @@ class _Evidence:
         numbers = independent_numbers(end.fit.shots, self._groups.runs)
         unknowns = end.family.theta.numel() + end.family.hidden.numel() + end.start.numel()
         gain = float(before.cost - end.cost) / float(end.cost) * (numbers - unknowns)
-        return gain > edge + LARGEST * scale
+        return gain > edge + largest * scale
 
     def one_more(self, chosen: Trial) -> Trial | None:
         """Return the trial with another hidden parameter, if there is one beyond doubt: with the same
@@ -192,11 +188,11 @@ def _polished(stage: Stage, own: OwnLaws, runs: Runs) -> _Fit:
 
 
 def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
-    """Return laws and contexts of some groups, a few steps from those of all."""
+    """Return laws and contexts of some groups, a few steps from those of all, as many as they need."""
     begin = fit.stage._replace(family=fit.end.family.only(kept))
     resolution = fit.end.fit.resolution
     runs = groups.only(kept)
-    end = polished(begin, own.motion, runs, trials=NEARBY, resolution=resolution)
+    end = polished(begin, own.motion, runs, relative=SETTLED, resolution=resolution)
     return Posterior.of(end)
 
 
@@ -207,12 +203,15 @@ def _checked(
     *,
     level: float = 0.9,
     width: float = 1.6449,
+    most: int = 4,
 ) -> Check:
     """Return contexts and forecasts of single runs of groups that are left out, placed by their first
     part, compared with contexts of all and with their second part, and with each other.
 
     `level`, `width`: level at which factors are told, and the deviations of a normal law that
     have it.
+
+    `most`: runs of a group that are compared.
     """
     posterior = fit.posterior
     of_contexts, of_forecasts, single = [], [], []
@@ -224,7 +223,7 @@ def _checked(
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))
             recorded = groups.known[group : group + 1]
-            for run in range(min(MOST, len(runs.states))):
+            for run in range(min(most, len(runs.states))):
                 alone = runs.only(torch.tensor([run]))
                 at = placed(without.family, own.motion, first_part(alone), recorded)
                 estimate = Estimate.of(at, without)

@@ -14,9 +14,6 @@ from romkit.hidden.joint import HELD, Expanded, Extrapolated, joint_equations
 from romkit.hidden.placing import Placed
 from romkit.laws.shooting import ROUNDING
 
-STIFF = 1e6
-"""Weight of the gauge, relative to the largest information about a context."""
-
 
 @dataclass(frozen=True, eq=False)
 class Noise:
@@ -65,8 +62,11 @@ class Posterior:
     covariance: Tensor
 
     @classmethod
-    def of(cls, end: Expanded) -> "Posterior":
-        """Return a family without the error of its steps, and what is left of errors."""
+    def of(cls, end: Expanded, *, stiff: float = 1e6) -> "Posterior":
+        """Return a family without the error of its steps, and what is left of errors.
+
+        `stiff`: weight of the gauge, relative to the largest information about a context.
+        """
         fine, family, start, of_steps = Extrapolated.of(end)
         shots = fine.fit.shots
         blocks = fine.fit.blocks(family, start)
@@ -76,7 +76,7 @@ class Posterior:
         r = family.hidden.shape[1]
         gauge = _gauge_rows(family)  # (k, G r)
         largest = matrix.diagonal()[Q:].max() if r else 0.0
-        matrix[Q:, Q:] += STIFF * largest * gauge.mT @ gauge
+        matrix[Q:, Q:] += stiff * largest * gauge.mT @ gauge
         matrix.diagonal().add_(HELD * shots.number)
         noise = residual_noise(fine, P - len(gauge))
         scale = divisor(matrix.diagonal().sqrt())

@@ -42,18 +42,9 @@ from romkit.laws.shooting import Structure as LawStructure
 LONGEST = 64.0
 """Longest windows [time scales]."""
 
-FOLLOWED = 0.01
-"""Mean square distance from windows [largest latent] up to which longer ones can be followed."""
-
 STEPS, CLOSE = 40, 1e-3
 """Most steps of a fit, and the relative gain of a step after which the last one ends. Laws that are
 left earlier in short windows, after twelve say, are lost in longer ones (cubic laws of the wake)."""
-
-NEARBY = 2
-"""Steps to the fit of some groups from that of all; one is the jackknife to first order.
-
-Source: Giordano, Stephenson, Liu, Jordan, Broderick (2019), A Swiss Army infinitesimal jackknife.
-"""
 
 FINEST = POLISHED * GROWTH**2
 """Most steps of RK4 in a time scale: short for a motion much faster than that, as there may be one
@@ -209,6 +200,7 @@ def fitted(
     law: bool = True,
     contexts: bool = True,
     steps: int = STEPS,
+    followed: float = 0.01,
 ) -> Stage:
     """Fit a family to windows of the runs, from short ones to the longest that it follows.
 
@@ -221,6 +213,8 @@ def fitted(
         law: whether its coefficients are fitted.
         contexts: whether hidden parameters are.
         steps: most steps of Gauss-Newton in windows of one length.
+        followed: mean square distance from windows [largest latent] up to which longer ones can be
+            followed.
     """
     coarse = is_coarse(runs)
     loose = noise(runs) > NOISY and not coarse
@@ -243,7 +237,7 @@ def fitted(
             )
             family = end.family
         stage = Stage(family, duration, length)
-        if float(end.cost) > FOLLOWED and duration > ROUGH:
+        if float(end.cost) > followed and duration > ROUGH:
             break
     return stage
 
@@ -274,12 +268,14 @@ def polished(
     runs: Runs,
     *,
     law: bool = True,
-    trials: int = STEPS,
+    relative: float = CLOSE,
     resolution: float | None = None,
     negligible: float = ROUNDING,
 ) -> Expanded:
     """Fit to windows of the same length from starts of their own, with steps whose own error is
     negligible: from `resolution` in a time scale on, finer ones as long as they change the fit.
+
+    `relative`: gain of a step after which the last one ends.
 
     `resolution`: by default the one of fits to long windows.
 
@@ -297,9 +293,9 @@ def polished(
             return end
         end = levenberg_marquardt(
             expanded,
-            trials=trials,
+            trials=STEPS,
             absolute=ROUNDING,
-            relative=CLOSE,
+            relative=relative,
             shrinkage=0.1,
             largest=10.0,
         )

@@ -9,14 +9,8 @@ from romkit.core.polynomials import Monomials
 from romkit.core.tensors import divisor
 from romkit.core.types import Names
 
-DEGREES = (1, 2, 3)
-"""Degrees of maps."""
-
 SPARE = 2
 """Groups, at least, beside the coefficients of a map of one quantity."""
-
-BETTER = 0.7
-"""Error of a higher degree, relative to that of the one before, from which on it is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,19 +35,25 @@ class Polynomial:
     inverse: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, y: Tensor) -> "Polynomial":
-        """Map of x (G, p) to y (G, k), of the degree whose left-out errors are small."""
+    def of(cls, x: Tensor, y: Tensor, *, highest: int = 3, better: float = 0.7) -> "Polynomial":
+        """Map of x (G, p) to y (G, k), of the degree whose left-out errors are small.
+
+        `highest`: degree that is tried.
+
+        `better`: error of a higher degree, relative to that of the one before, from which on it is
+        taken.
+        """
         shift = x.mean(0)
         scale = divisor((x - shift).abs().amax(0))
         scaled = (x - shift) / scale
         best: Polynomial | None = None
-        for degree in DEGREES:
+        for degree in range(1, highest + 1):
             design = Monomials(x.shape[1], degree)(scaled)
             if best is not None and len(x) < design.shape[1] + SPARE:
                 break
             coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
             error = _left_out(design, y, coefficients)
-            if best is None or float((error / best.error).mean()) < BETTER:
+            if best is None or float((error / best.error).mean()) < better:
                 # variance of Student's t, whose freedom is what the coefficients leave
                 freedom = len(x) - design.shape[1]
                 squares = (y - design @ coefficients).square().sum(0)

@@ -9,27 +9,21 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.family import Family, Structure, motion
-from romkit.hidden.joint import NEARBY, Stage, first_windows, fitted, polished
+from romkit.hidden.joint import Stage, first_windows, fitted, polished
 from romkit.hidden.placing import Placed, placed
 from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
-from romkit.laws.shooting import ROUGH, is_coarse, noise
+from romkit.laws.shooting import ROUGH, SETTLED, is_coarse, noise
 from romkit.numerics import LOST
 
-FOLDS, FEW = 3, 10
-"""Parts of the groups, each left out once; so few groups are left out one by one."""
-
-LONGEST, AHEAD = 8.0, 16.0
-"""Longest windows of fits that are only compared, and duration of their forecasts [time scales]."""
+LONGEST = 8.0
+"""Longest windows of fits that are only compared [time scales]."""
 
 EXACT = 1e-4
 """Error of forecasts [largest latent] that is as good as any, as `LOST` is as bad."""
 
 NEGLIGIBLE = (EXACT / 10) ** 2
 """Mean square change of states by shorter steps of RK4 that no comparison sees."""
-
-DEGREES = {1: (1, 2, 3, 5), 2: (1, 2, 3, 5)}
-"""Degrees of laws, by the number of latents."""
 
 SCOUT, FAR = 2, 2.0
 """Hidden parameters with which degrees are compared, and the error of one, relative to the best,
@@ -101,9 +95,9 @@ class Groups:
         return every.nonzero().squeeze(-1)
 
 
-def folds_of(groups: int) -> int:
-    """Return number of parts of so many groups."""
-    return groups if groups <= FEW else FOLDS
+def folds_of(groups: int, *, folds: int = 3, few: int = 10) -> int:
+    """Return number of parts of so many groups, each left out once; of a few, each is a part."""
+    return groups if groups <= few else folds
 
 
 def first_part(runs: Runs) -> Runs:
@@ -112,10 +106,10 @@ def first_part(runs: Runs) -> Runs:
     return replace(runs, states=runs.states[:, :half], times=runs.times[:half])
 
 
-def second_part(runs: Runs) -> Runs:
-    """Return what follows the first half, for at most as long as windows are."""
+def second_part(runs: Runs, *, longest: float = 16.0) -> Runs:
+    """Return what follows the first half, for at most so long [time scales]."""
     half = (len(runs.times) + 1) // 2
-    until = runs.times[half - 1] + AHEAD
+    until = runs.times[half - 1] + longest
     late = (torch.arange(len(runs.times)) >= half) & (runs.times <= until)
     late[half] = True
     return replace(runs, states=runs.states[:, late], times=runs.times[late])
@@ -168,14 +162,16 @@ class Fits:
         return self._whole[structure]
 
     def without(self, structure: Structure, out: Tensor) -> Family:
-        """Return laws of the groups but some, a few steps from those of all."""
+        """Return laws of the groups but some: steps from those of all, as many as they need. A fixed
+        number, of the jackknife to first order, left some fits at fifty times the noise.
+        """
         kept = self.groups.kept(out)
         stage = self.whole(structure)
         begin = stage._replace(family=stage.family.only(kept))
         of_degree = self.own(structure.degree).motion
         runs = self.groups.only(kept)
         # laws of long steps are biased, and one more parameter would make up for that
-        end = polished(begin, of_degree, runs, trials=NEARBY, negligible=NEGLIGIBLE)
+        end = polished(begin, of_degree, runs, relative=SETTLED, negligible=NEGLIGIBLE)
         return end.family
 
     def trial(self, structure: Structure) -> Trial:
@@ -261,18 +257,22 @@ def structures(
 
 
 def degrees(
-    groups: Groups, *, of_many: tuple[int, ...] = (1, 2, 3), per_coefficient: int = 2
+    groups: Groups,
+    *,
+    of_few: tuple[int, ...] = (1, 2, 3, 5),
+    of_many: tuple[int, ...] = (1, 2, 3),
+    per_coefficient: int = 2,
 ) -> list[int]:
     """Degrees of laws that the numbers in the data can tell, from the lowest on.
 
-    `of_many`: degrees of laws of more latents.
+    `of_few`, `of_many`: degrees of laws of one or two latents, and of more.
 
     `per_coefficient`: numbers in the data, at least, for each coefficient of a law of all
     groups.
     """
     latents = groups.runs.states.shape[-1]
     numbers = int(groups.runs.observed.sum()) * latents
-    every = DEGREES.get(latents, of_many)
+    every = of_few if latents <= 2 else of_many
     return [d for d in every if latents * math.comb(latents + d, d) * per_coefficient <= numbers]
 
 
