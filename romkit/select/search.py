@@ -204,7 +204,11 @@ def _gains(of_rung: Sequence[Trial], trials: Sequence[Trial], policy: Policy) ->
 
 
 def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
-    """Trials near the least error, the best first, which go on to the next fold."""
+    """Trials near the least error, the best first, which go on to the next fold.
+
+    From two folds on, one that a simpler trial beats is left out: it cannot be preferred as long as
+    that one errs less.
+    """
     horizon = horizon_of(trials, policy)
     ranking = sorted(trials, key=lambda trial: trial.error(policy, horizon))
     share, fewest = policy.share
@@ -212,11 +216,15 @@ def _survivors(trials: Sequence[Trial], policy: Policy) -> list[Trial]:
     best = ranking[0]
     least = best.logarithms(policy, horizon)
     limit = policy.race * best.error(policy, horizon)
-    alive = []
+    # a single fold is no sample of runs
+    is_judged = len(best.errors) > 1
+    alive: list[Trial] = []
     for trial in ranking[:number]:
+        complexity = trial.candidate.complexity
+        is_beaten = any(other.candidate.complexity < complexity for other in alive)
+        if is_judged and is_beaten:
+            continue
         is_near = trial.error(policy, horizon) <= limit
-        # a single fold is no sample of runs
-        is_judged = len(best.errors) > 1
         if is_near and not (
             is_judged and policy.is_refuted(trial.logarithms(policy, horizon), least)
         ):
