@@ -22,15 +22,15 @@ def available() -> float:
     return min(_of_machine(), _of_container(), _of_addresses())
 
 
-def refuse_too_large(name: str, size: int, *, multiple: int = 12) -> None:
+def refuse_too_large(name: str, size: int, *, multiple: int = 10) -> None:
     """Refuse data with which the memory would not suffice.
 
     Args:
         name: of the argument.
         size: of the data in double precision [bytes].
-        multiple: memory that a whole search takes at most, in this size: of 32 MB in 10 runs of 20
-            samples of 20 000 components 12.0 with runs interpolated at equal phases, and of 80 MB
-            6.3 with one kind of law.
+        multiple: memory that a whole search takes at most, in this size: of 80 MB in 10 runs of 50
+            samples of 20 000 components 5.6 with a law and 8.8 with runs interpolated at equal
+            phases, and 8.6 of 32 MB, where the same code counts for more.
     """
     free = available()
     if multiple * size > free:

@@ -31,6 +31,7 @@ from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of
 from romkit.data.units import strip_origin, time_units
 from romkit.laws.decoding import COMPONENTS
+from romkit.learning.clocks import COMPONENTS as OF_CLOCKS
 from romkit.learning.clocks import (
     at_phases,
     between_phases,
@@ -121,7 +122,10 @@ class Interpolation:
         clocks = None
         if self.by_clocks:
             times, contexts = data["time"].values.astype(float), scaled_contexts(data, data)
-            clocks = clocks_of(without_gaps(data) / deviations(data), times, contexts)
+            # those that clocks are told by: all of them in deviations would be a copy of the runs
+            few = tensors.evenly(data.sizes["component"], OF_CLOCKS).numpy()
+            states = without_gaps(data)[..., few] / deviations(data)[few]
+            clocks = clocks_of(states, times, contexts)
         return InterpolatedRuns.of(projection, data, with_bars, clocks, self.smoother)
 
     def __str__(self) -> str:

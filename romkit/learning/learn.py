@@ -126,7 +126,7 @@ def learn(
     Raises:
         InputError: fewer than three contexts, data that cannot be read, an unknown kind, rollouts
             that are all lost, runs that cannot be interpolated, where this alone was asked for, or
-            memory that does not suffice: a search takes up to twelve times the size of the runs in
+            memory that does not suffice: a search takes up to ten times the size of the runs in
             double precision.
 
     Source: `romkit.select.Policy` has the rule of the choice and its sources.
