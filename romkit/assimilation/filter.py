@@ -413,7 +413,7 @@ def _checked_values(values: object, setup: Setup, *, farthest: float = 1e9) -> A
     """
     try:
         values = np.ma.asarray(values)
-    except TypeError as error:  # a sparse tensor
+    except (TypeError, ValueError) as error:  # a sparse tensor, lists of several lengths
         raise InputError(
             "values", expected="numbers", got=checks.shown(values), fix="give what the sensors see"
         ) from error
