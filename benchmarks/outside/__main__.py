@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.outside import burgers, chaos, ctf, labels, ours
+from benchmarks.outside import bounded, burgers, chaos, ctf, labels, ours
 from benchmarks.outside.page import draw, page
 from romkit.core import runtime
 from romkit.core.sources import provenance
@@ -29,6 +29,7 @@ BOARDS: dict[str, Callable[[], dict]] = {
     "Lorenz": partial(ctf.tasks, "Lorenz"),
     "dysts": chaos.tasks,
     "KS": partial(ctf.tasks, "KS"),
+    "bounded": bounded.tasks,
 }
 """Tasks of each board by name, and of each task the methods that do it."""
 

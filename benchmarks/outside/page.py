@@ -146,6 +146,16 @@ def wins(results: Results, column: str) -> str:
     return f"{ahead} of {known}, as long on {equal}" if known else "-"
 
 
+def lost(results: Results, column: str) -> str:
+    """Tell how many forecasts of bounded laws are lost, and their largest error in that of others."""
+    rows = _of(results.rows("bounded", column), ours.NAME).values()
+    measured = [row for row in rows if "lost" in row]
+    if not measured:
+        return "-"
+    number, all_starts = (sum(row[name] for row in measured) for name in ("lost", "starts"))
+    return f"{number:.0f} of {all_starts:.0f}; {max(row['ratio'] for row in measured):.3g}"
+
+
 def overview(results: Results) -> str:
     """One line for each board."""
     lines = []
@@ -164,6 +174,8 @@ def overview(results: Results) -> str:
         lines.append(_line(results, board, f"{words}: mean of twelve scores", mean_score, ""))
     dysts = {"board": "dysts: valid for longer than pysindy"}
     lines.append(dysts | {f"romkit {c}": wins(results, c) for c in COLUMNS})
+    name = "bounded laws, starts in three times the box: lost; largest error in that of free laws"
+    lines.append({"board": name} | {f"romkit {c}": lost(results, c) for c in COLUMNS})
     columns = ("board", "published best", *METHODS, *(f"romkit {column}" for column in COLUMNS))
     return table([{name: line.get(name, "-") for name in columns} for line in lines])
 
@@ -227,7 +239,7 @@ def systems(results: Results) -> str:
 def times(results: Results) -> str:
     """CPU seconds of romkit on each board."""
     lines = []
-    for board in (*PUBLISHED, "dysts"):
+    for board in (*PUBLISHED, "dysts", "bounded"):
         line = {"board": board}
         for method, rows in results.each(board).items():
             if method not in METHODS:
