@@ -35,7 +35,7 @@ class Problem(NamedTuple):
         parameters theta (S, P).
         """
         stacked = stack(self.models)
-        loss = self.plan.with_settings({"penalty_weight": penalty_weight}).loss
+        loss = self.plan.replace_settings({"penalty_weight": penalty_weight}).loss
         return Objective(stacked, loss), FlatParameters(stacked)
 
     @property
@@ -70,7 +70,7 @@ def make_problem(
     train = SYSTEMS[system](**(settings or {})).dataset("train", seed=data_seed)
     frame, plan = Frame.from_dataset(train), PRESETS["quick"](system, "ncae")
     if batch_size is not None:
-        plan = plan.with_settings({"batch_size": batch_size})
+        plan = plan.replace_settings({"batch_size": batch_size})
     sizes = sized(NcAE, frame, {})
     models = [NcAE(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     rows = Batch.from_dataset(train, frame, plan.snapshots.every)

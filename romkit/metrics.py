@@ -98,17 +98,19 @@ def deviation_of_components(data: xr.Dataset) -> Array:
         >>> romkit.metrics.deviation_of_components(data).shape
         (36,)
     """
-    return in_pieces(np.nanstd, data["state"].values)
+    return reduce_in_pieces(np.nanstd, data["state"].values)
 
 
-def in_pieces(statistic: Callable[..., Array], states: Array, *, piece: int = 2**20) -> Array:
+def reduce_in_pieces(
+    statistic: Callable[..., Array], states: Array, *, piece: int = 2**20
+) -> Array:
     """Return a statistic (n,) over runs and times of states (C, T, n), in pieces of so many numbers:
     those that look for NaN take the memory of what they are given two or three times.
 
     Example:
         >>> import numpy as np
         >>> import romkit
-        >>> romkit.metrics.in_pieces(np.nanmean, np.arange(6.0).reshape(1, 2, 3))
+        >>> romkit.metrics.reduce_in_pieces(np.nanmean, np.arange(6.0).reshape(1, 2, 3))
         array([1.5, 2.5, 3.5])
     """
     number = max(1, min(states.shape[-1], math.ceil(states.size / piece)))

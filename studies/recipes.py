@@ -39,5 +39,5 @@ def resolved(method: str, system: System, settings: Mapping[str, object]) -> dic
     }
     plan = PRESETS[settings.get("preset", own["preset"].default)](
         system.name, method
-    ).with_settings(overrides)
+    ).replace_settings(overrides)
     return {"recipe": plan.to_json(), "architecture": sized(METHODS[method], frame, sizes)}

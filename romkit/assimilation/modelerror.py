@@ -107,7 +107,7 @@ class ModelError:
         a = errors @ modes  # (K, r)
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        folds = _of_equal_size(rows_of_trajectories(trajectory))
+        folds = _group_by_size(rows_of_trajectories(trajectory))
         least = torch.inf
         for lengths in _lengths(d, w):
             scaled = points / lengths
@@ -154,7 +154,7 @@ def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
     return rows
 
 
-def _of_equal_size(folds: list[Tensor]) -> list[Tensor]:
+def _group_by_size(folds: list[Tensor]) -> list[Tensor]:
     """Folds (k,) as rows (F, k) of those with equally many samples, which are left out in one call."""
     by_size: dict[int, list[Tensor]] = {}
     for fold in folds:

@@ -306,7 +306,7 @@ class Noisy(Forecasting):
         inputs = y[..., : sum(sizes)]
         w, c, moved, noise = inputs.split(sizes, dim=-1)
         assert isinstance(self.model, LatentModel)  # which has operators
-        problem = self.model.reduced.at_constant(c).problem
+        problem = self.model.reduced.fix_context(c).problem
         rate = self.model.field(c)(t, w)
         square = (rate * rate).sum(-1, keepdim=True)
         product = (noise * rate).sum(-1, keepdim=True)

@@ -100,7 +100,7 @@ class Prediction:
             if self.dynamics is None:
                 operator = self.projection.operator(c)
                 return operator.encode(states[0])
-            model = self.model.at_constant(c)
+            model = self.model.fix_context(c)
             return model.start(self.times[0], tuple(states))
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Prediction:
             return w
         if isinstance(self.dynamics, LatentField):
             return self.flow(w, c, self.times)
-        model = self.model.at_constant(c)
+        model = self.model.fix_context(c)
         return model.solve(w, self.times, solver=self.solver, engine=self.engine).states
 
 

@@ -226,7 +226,7 @@ class Basis(Display):
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
-    def with_dual(
+    def basis_of_dual(
         cls,
         modes: Tensor,
         dual: Tensor | None,
@@ -303,7 +303,7 @@ class Basis(Display):
     def _projected(self, variable: xr.DataArray, offset: Array | float) -> Chunked | Array:
         """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""
         if variable.chunks:
-            return self.of_chunks(variable.data, offset)
+            return self.project_chunks(variable.data, offset)
 
         def deviations(k: int) -> Array:  # (T, n)
             # One trajectory at a time: the file may be larger than memory.
@@ -327,7 +327,7 @@ class Basis(Display):
                 DataWarning,
             )
 
-    def of_chunks(self, x: Chunked, offset: Array | float) -> Chunked:
+    def project_chunks(self, x: Chunked, offset: Array | float) -> Chunked:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
         (..., r) in float64.
         """
@@ -354,7 +354,9 @@ class Basis(Display):
             value = getattr(self, name)
             if value is not None:
                 spectrum[name] = value[:rank]
-        return Basis.with_dual(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
+        return Basis.basis_of_dual(
+            self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum
+        )
 
     def with_units(self, units: Sequence[str]) -> "Basis":
         """Copy the basis, with units of its components."""

@@ -69,7 +69,7 @@ def basis(
         >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
         (torch.Size([3, 2]), 1.0)
     """
-    chunks = _in_chunks(data, chunk)
+    chunks = _state_chunks(data, chunk)
     if chunks is None:
         x = _snapshots(data, device)
         summary = Summary.of(x, rank, weigher(weight, x.shape[-1]))
@@ -88,7 +88,7 @@ def basis(
         summary = _streamed(chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
         rank = _smallest(summary.share, tolerance, rank)
-    return _with_units_of(data, summary.basis(rank, weight))
+    return _copy_units(data, summary.basis(rank, weight))
 
 
 def adequate_basis(
@@ -116,17 +116,17 @@ def adequate_basis(
             break
         # a decomposition of so many more modes costs about as many times more
         rank = min(growth * rank, most)
-    return _with_units_of(data, summary.basis(rank))
+    return _copy_units(data, summary.basis(rank))
 
 
-def _with_units_of(data: object, basis: Basis) -> Basis:
+def _copy_units(data: object, basis: Basis) -> Basis:
     """Return the basis with the units of data that have some."""
     if isinstance(data, xr.Dataset):
         return basis.with_units(state_units(data))
     return basis
 
 
-def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
+def _state_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     """Return states (trajectory, time, component) in chunks of dask; None for data in memory."""
     if isinstance(data, xr.Dataset) and "state" in data:
         state = variable_of(data, "state", fix="see the guide, 'Your own data'")

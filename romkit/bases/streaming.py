@@ -177,7 +177,7 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
             _sums_of_chunk, *coordinates, **tensors, weigh=dask.delayed(weigh), **MADE
         )
         add = dask.delayed(lambda a, b: tuple(map(operator.add, a, b)))
-        totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), add))
+        totals.append(_sum_pairwise(sums.to_delayed().ravel().tolist(), add))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         sums_by_columns = dask.compute(*totals)
     images, deviations, grams, energies = zip(*sums_by_columns, strict=True)
@@ -213,10 +213,10 @@ def _coordinates_of_rows(
     summands = []
     for array, tensors in zip(blocks.arrays, shared, strict=True):
         summands.append(array.map_blocks(_coordinates, chunks=sizes, **tensors, **MADE))
-    return _in_pairs(summands, operator.add).persist()
+    return _sum_pairwise(summands, operator.add).persist()
 
 
-def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:
+def _sum_pairwise(summands: list[T], add: Callable[[T, T], T]) -> T:
     """Return sum of one or more summands, by a binary tree."""
     while len(summands) > 1:
         pairs = map(add, summands[::2], summands[1::2])

@@ -141,7 +141,7 @@ class Branch:
                 reason = "range"
                 # what lies at the end itself is seen from beyond it alone
                 events = events[: _count_inside(events)]
-                ahead = self._at_end(point, [*outside, ahead][0])
+                ahead = self._end_point(point, [*outside, ahead][0])
             yield ahead, events
             if reason:
                 self.end = reason
@@ -224,7 +224,7 @@ class Branch:
             rows = np.abs(matrix).max(axis=1)
             if (missed > MISSED * size * rows).any():
                 return None
-            return u, self.equations.at_solution(u, jacobian)
+            return u, self.equations.update_jacobian(u, jacobian)
         return None
 
     def _least(self, matrix: Array, target: Array) -> Array:
@@ -329,7 +329,7 @@ class Branch:
             return "closed"
         return ""
 
-    def _at_end(self, point: Point, ahead: Point) -> Point:
+    def _end_point(self, point: Point, ahead: Point) -> Point:
         """Return the point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
 

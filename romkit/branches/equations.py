@@ -116,7 +116,7 @@ class Equations(abc.ABC):
     def linearised(self, u: Array) -> Linearisation:
         """Return residual (k,) and Jacobian (k, k + 1) at u (k + 1,)."""
 
-    def at_solution(self, u: Array, jacobian: Array) -> Array:
+    def update_jacobian(self, u: Array, jacobian: Array) -> Array:
         """Return jacobian at a solution u, from that at the last but one step of Newton's method."""
         return jacobian
 
@@ -158,10 +158,10 @@ class Equilibria(Equations):
         states = np.tile(w, (3, 1))
         below, rate, above = self.rate(states, parameters)
         by_parameter = (above - below) / (2 * DIFFERENCE)
-        by_state = self._by_state(w, parameter)
+        by_state = self._state_derivative(w, parameter)
         return rate, np.column_stack([by_state, by_parameter])
 
-    def _by_state(self, w: Array, parameter: float) -> Array:
+    def _state_derivative(self, w: Array, parameter: float) -> Array:
         """(d, d) derivatives of the field by the state, along a direction for each member."""
         size = len(w)
         t = torch.zeros((), dtype=torch.float64)
@@ -172,9 +172,9 @@ class Equilibria(Equations):
             slopes = field.along(t, members, directions)
         return slopes.numpy().T
 
-    def at_solution(self, u: Array, jacobian: Array) -> Array:
+    def update_jacobian(self, u: Array, jacobian: Array) -> Array:
         # the last step may be 1e-8, and slow growth beside fast decay is less
-        return np.column_stack([self._by_state(u[:-1], u[-1]), jacobian[:, -1]])
+        return np.column_stack([self._state_derivative(u[:-1], u[-1]), jacobian[:, -1]])
 
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
@@ -233,7 +233,7 @@ class Returns(Equations):
 
     def linearised(self, u: Array) -> Linearisation:
         """Return residual and Jacobian at u, by one call for all differences."""
-        residual, jacobian = _by_differences(self, u, self.step)
+        residual, jacobian = _differenced(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
 
@@ -415,7 +415,7 @@ def _step(jacobian: Array, *, stretched: float = 5.0) -> float:
     return DIFFERENCE * max(1.0, stretching) ** (-2 / 3)
 
 
-def _by_differences(residuals: Callable[[Array], Array], u: Array, step: float) -> Linearisation:
+def _differenced(residuals: Callable[[Array], Array], u: Array, step: float) -> Linearisation:
     """Return residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call."""
     lengths = step * np.maximum(1.0, np.abs(u))
     steps = np.diag(lengths)

@@ -7,7 +7,7 @@ import xarray as xr
 from romkit.branches.arclength import Branch, Point
 from romkit.branches.equations import Equations, Orbits
 from romkit.branches.line import Line
-from romkit.branches.switching import crossing, doubled, hopf, leaving, of_orbits
+from romkit.branches.switching import crossing, doubled, hopf, leaving, start_orbits
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 
@@ -151,7 +151,7 @@ def first_of_branch(
         line.period = 2 * np.pi / frequency
         branch = line.branch(kind)
         with_period = np.insert(u, -1, 1.0)
-        begin = of_orbits(with_period, direction, bend)
+        begin = start_orbits(with_period, direction, bend)
     elif special == "branch point":
         coincident, number = _coincident(start, at, line)
         begin = crossing(branch, u, _chord(start, at, line), coincident, number, amplitude)

@@ -199,7 +199,7 @@ def hopf(rest: Equilibria, u: Array, frequency: float) -> tuple[Array, Array]:
     return _largest_positive(r), (h11 + h20.real) / 4
 
 
-def of_orbits(u: Array, direction: Array, bend: Array) -> Start:
+def start_orbits(u: Array, direction: Array, bend: Array) -> Start:
     """Start of orbits at a Hopf point, as unknowns of orbits u (d + 2,)."""
     # period and parameter stay to second order
     across = np.append(direction, [0.0, 0.0])

@@ -78,9 +78,9 @@ def verify(
     full = line.branch(kind)
     is_small = len(line.model.names) <= DENSE
     if is_small:
-        solved = _by_newton
+        solved = _solve_newton
     else:
-        solved = functools.partial(_by_flow, line=line, time=time)
+        solved = functools.partial(_solve_flow, line=line, time=time)
     solutions, stable = [], []
     for k in runtime.track(rows, f"{kind} of the full model"):
         u, is_stable = solved(full, guesses[k])
@@ -138,7 +138,7 @@ def _are_states(state: xr.DataArray, size: int) -> bool:
     return state.size > 0 and bool(np.isfinite(state.values).all())
 
 
-def _by_newton(full: Branch, guess: Array) -> tuple[Array, float]:
+def _solve_newton(full: Branch, guess: Array) -> tuple[Array, float]:
     """Solution at the parameter of a guess, and whether it is stable; NaN without one."""
     point = full.at(guess)
     if point is None:
@@ -146,7 +146,7 @@ def _by_newton(full: Branch, guess: Array) -> tuple[Array, float]:
     return point.u, point.unstable == 0
 
 
-def _by_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple[Array, float]:
+def _solve_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple[Array, float]:
     """Return a fixed point of the flow over a time, or over its period, near a guess and at its
     parameter; NaN without one.
     """

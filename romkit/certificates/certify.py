@@ -119,7 +119,7 @@ def certify(
     else:
         (center,) = tensors.states("center", center, len(mean), 1)
     with torch.no_grad():
-        bounds = _of_maps(model, (center, c), (radius, context_radius))
+        bounds = _bound_maps(model, (center, c), (radius, context_radius))
     columns = {}
     for name in bounds["encoder"]:
         columns[name] = ("map", [bounds[which][name] for which in MAPS])
@@ -128,7 +128,7 @@ def certify(
     return xr.Dataset(columns, {"map": list(MAPS)}, attrs)
 
 
-def _of_maps(
+def _bound_maps(
     model: Projection, centers: Pair, radii: tuple[float, float]
 ) -> dict[str, dict[str, float]]:
     """Return bounds of the three maps, by name."""
@@ -194,8 +194,8 @@ class _Certified:
             by_paths = product(of_state)
         upper = self._upper(of_state, min(by_paths, stretched))
         context_upper = self._upper(of_context, moved)
-        lower = self._lower(self._by_state, upper)
-        context_lower = self._lower(self._by_context, context_upper)
+        lower = self._lower(self._state_derivative, upper)
+        context_lower = self._lower(self._context_derivative, context_upper)
         return {
             "upper": upper,
             "product": by_paths,
@@ -295,7 +295,7 @@ class _Certified:
             return P.decode(x)
         return P(x)
 
-    def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
+    def _state_derivative(self, x: Tensor, c: Tensor) -> Tensor:
         """Return derivative (points, r, n) of the map by the state, or by the latent state."""
         P = self.model.operator(c)
         if self.which == "decoder":
@@ -309,7 +309,7 @@ class _Certified:
             moved = P.jvp(states, directions)
         return moved.tangent.mT
 
-    def _by_context(self, x: Tensor, c: Tensor, *, step: float = 1e-6) -> Tensor:
+    def _context_derivative(self, x: Tensor, c: Tensor, *, step: float = 1e-6) -> Tensor:
         """Return derivative (points, r, p) of the map by the context, by central differences:
         cheaper than forward mode.
 
@@ -343,21 +343,21 @@ def product(links: Links, *, rate: float = 0.05) -> float:
     for block in links.blocks:
         log = torch.zeros_like(block.gains[0].low, requires_grad=True)
         logs.append(log)
-    best = _by_paths(links, logs)
+    best = _path_bound(links, logs)
     if not logs:
         return best.item()
     optimizer = torch.optim.Adam(logs, lr=rate)
     with torch.enable_grad():
         for _ in range(BALANCING):
             optimizer.zero_grad()
-            bound = _by_paths(links, logs)
+            bound = _path_bound(links, logs)
             best = torch.minimum(best, bound.detach())
             bound.log().backward()
             optimizer.step()
     return best.item()
 
 
-def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
+def _path_bound(links: Links, logs: Sequence[Tensor]) -> Tensor:
     """Return bound with these logarithms of the weights of units."""
     # of the input and of each block: size, inverse weights, and the bound of its signal
     sizes = [links.size]

@@ -119,7 +119,7 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     monotone = rising | falling
     beyond_middle = change.where(~monotone, 0.0)
     beyond_middle = beyond_middle.sum(-1)  # (..., pieces, 1 + k)
-    values = _at_extremes(function, pieces, rising, falling)
+    values = _extreme_values(function, pieces, rising, falling)
 
     # the value and each derivative have points of their own, where they are largest and smallest
     def of_its_points(end: Tensor) -> Tensor:
@@ -141,7 +141,9 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     return Range(low, high), attained
 
 
-def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, falling: Tensor) -> Range:
+def _extreme_values(
+    function: Function, pieces: list[Range], rising: Tensor, falling: Tensor
+) -> Range:
     """Return values (..., points, 1 + numbers) of a function and its derivatives where they may be
     extreme.
     """

@@ -126,9 +126,9 @@ class Units:
 
     def _reach(self, x: Signal) -> Tensor:
         """Reach (k,) of a signal: its own, or that of its gradient where this is smaller."""
-        return torch.minimum(x.reach, self._by_gradient(x))
+        return torch.minimum(x.reach, self._gradient_reach(x))
 
-    def _by_gradient(self, x: Signal) -> Tensor:
+    def _gradient_reach(self, x: Signal) -> Tensor:
         """Reach (k,) of a signal by the norms of its gradient's rows."""
         reach = x.reach.new_zeros(())
         middles = x.middle.split(self.sizes, 1)

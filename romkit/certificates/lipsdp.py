@@ -54,7 +54,7 @@ def lipsdp(
     units = sum(len(block.sizes[0]) for block in links.blocks)
     if n + units > largest:
         return math.inf
-    rows, brackets = _over_unknowns(links, turn, units)
+    rows, brackets = _unknown_rows(links, turn, units)
     out = links.last.numpy() @ rows / scale  # (r, n + units)
     square = out.T @ out
     multipliers = _multipliers(n, square, brackets)
@@ -66,7 +66,7 @@ def lipsdp(
     return bound
 
 
-def _over_unknowns(links: Links, turn: Array, units: int) -> tuple[Array, Array]:
+def _unknown_rows(links: Links, turn: Array, units: int) -> tuple[Array, Array]:
     """Input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)."""
     n = turn.shape[1]
     rows = np.pad(turn, ((0, 0), (0, units)))

@@ -199,7 +199,7 @@ class _Reader:
     def _elementwise(
         self, name: str, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Expression:
-        takes = name in OF_SEVERAL or _of_one(args)
+        takes = name in OF_SEVERAL or _moves_first_alone(args)
         if "rounding_mode" in kwargs or not takes:
             raise Unsupported(f"{op} of these arguments, which has none")
         value = op(*tree_map(_value, args), **kwargs)
@@ -309,7 +309,7 @@ class _Reader:
         return signal._replace(reach=reach)
 
 
-def _of_one(args: tuple[Any, ...]) -> bool:
+def _moves_first_alone(args: tuple[Any, ...]) -> bool:
     """Tell whether the first argument alone is a tensor that moves."""
     if not isinstance(args[0], Expression):
         return False

@@ -150,7 +150,7 @@ def word(value: object, *, listed: int = 4) -> str:
     `listed`: numbers that are listed; of more, the range is shown.
     """
     if isinstance(value, Quantity):
-        return f"{word(value.value)}{display.with_unit(value.units)}"
+        return f"{word(value.value)}{display.append_unit(value.units)}"
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
@@ -185,7 +185,7 @@ def everything() -> Facts:
         system = kind()
         ranges = []
         for parameter in system.context:
-            unit = display.with_unit(parameter.units)
+            unit = display.append_unit(parameter.units)
             ranges.append(f"{parameter.name} in [{parameter.low:g}, {parameter.high:g}]{unit}")
         systems[system.name] = {"components": system.state_size, "context": ", ".join(ranges)}
     facts: Facts = {"systems": systems}

@@ -91,7 +91,7 @@ class MissingParameter(InputError):
         advice = []
         for parameter in missing:
             middle = (parameter.low + parameter.high) / 2
-            unit = display.with_unit(parameter.units)
+            unit = display.append_unit(parameter.units)
             span = f"{parameter.low:g} ... {parameter.high:g}{unit}"
             advice.append(f"--{parameter.name} {middle:.3g} (range {span})")
         fix = f"add {' '.join(advice)}"

@@ -80,7 +80,7 @@ def validated(thing: T) -> T:
     @functools.wraps(function)
     def call_guarded(*args: object, **named: object) -> object:
         try:
-            with _on_cpu():
+            with _default_to_cpu():
                 return checked()(*args, **named)
         except ValidationError as error:
             fault = refusal(function, error)
@@ -88,11 +88,11 @@ def validated(thing: T) -> T:
 
     guarded: Any = call_guarded
     guarded.validated = True
-    guarded.__signature__ = _with_plain_types(inspect.signature(function))
+    guarded.__signature__ = _plain_signature(inspect.signature(function))
     return cast("T", guarded)
 
 
-def _with_plain_types(signature: inspect.Signature) -> inspect.Signature:
+def _plain_signature(signature: inspect.Signature) -> inspect.Signature:
     """Return the signature that `help` and editors show: of the annotations the types, without
     checks.
     """
@@ -120,7 +120,7 @@ def _plain_type(hint: object) -> object:
     return origin[plain]
 
 
-def _on_cpu() -> AbstractContextManager[Any]:
+def _default_to_cpu() -> AbstractContextManager[Any]:
     """Place of tensors that name no device: the CPU, also where the user has set another
     one for programs of their own. Arguments called `device` choose it.
     """
@@ -177,7 +177,7 @@ ROMKITS_CHECKS = (types.FunctionType, types.MethodType, functools.partial)
 """Types of checks in an `Annotated` that are called with the name of the argument and the value."""
 
 
-def _of_annotated(hint: object) -> object:
+def _annotated_type(hint: object) -> object:
     """Return an annotation with a check of romkit's, or with limits of pydantic's."""
     base, *checks_of_it = get_args(hint)
     check = checks_of_it[-1]
@@ -187,43 +187,43 @@ def _of_annotated(hint: object) -> object:
     return Annotated[inner, *checks_of_it]
 
 
-def _of_union(hint: object) -> object:
+def _union_type(hint: object) -> object:
     return Union[tuple(map(_as_pydantic, get_args(hint)))]  # noqa: UP007, made at run time
 
 
-def _of_literal(hint: object) -> object:
+def _literal_type(hint: object) -> object:
     return Annotated[Any, PlainValidator(functools.partial(_among, get_args(hint)))]
 
 
-def _of_list(hint: object) -> object:
+def _list_type(hint: object) -> object:
     entry: Any = _as_pydantic(get_args(hint)[0])
     return Annotated[tuple[entry, ...], BeforeValidator(_listed)]
 
 
-def _of_dict(hint: object) -> object:
+def _dict_type(hint: object) -> object:
     value: Any = _as_pydantic(get_args(hint)[1])
     return Annotated[dict[str, value], BeforeValidator(_named)]
 
 
-def _of_function(hint: object) -> object:
+def _function_type(hint: object) -> object:
     arguments = get_args(hint)[0]
     count = len(arguments) if isinstance(arguments, list) else None
     return Annotated[Any, PlainValidator(functools.partial(_function, count))]
 
 
 GENERIC: dict[object, Callable[[object], object]] = {
-    Annotated: _of_annotated,
-    Union: _of_union,
-    types.UnionType: _of_union,
-    Literal: _of_literal,
-    Sequence: _of_list,
-    Iterable: _of_list,
-    list: _of_list,
-    tuple: _of_list,
-    Mapping: _of_dict,
-    dict: _of_dict,
+    Annotated: _annotated_type,
+    Union: _union_type,
+    types.UnionType: _union_type,
+    Literal: _literal_type,
+    Sequence: _list_type,
+    Iterable: _list_type,
+    list: _list_type,
+    tuple: _list_type,
+    Mapping: _dict_type,
+    dict: _dict_type,
     type: lambda hint: hint,
-    Callable: _of_function,
+    Callable: _function_type,
 }
 """Translation of annotations with parameters, by their origin."""
 

@@ -122,7 +122,7 @@ def first_line(documented: object) -> str:
     return textwrap.shorten(line, 100, placeholder=" ...")
 
 
-def with_unit(unit: object, pattern: str = " {}") -> str:
+def append_unit(unit: object, pattern: str = " {}") -> str:
     """Return unit as it is appended to a number or a label; nothing for dimensionless and mixed
     units.
     """

@@ -19,7 +19,7 @@ def available() -> float:
     """Return the bytes that this process may still take: the least of what the machine has left, the
     container's limit, and that of the address space (`ulimit -v`); infinite where nobody says.
     """
-    return min(_of_machine(), _of_container(), _of_addresses())
+    return min(_machine_memory(), _container_memory(), _address_memory())
 
 
 def refuse_too_large(name: str, size: int, *, multiple: int = 10) -> None:
@@ -55,12 +55,12 @@ def give_back_arrays(size: int = 2**21) -> None:
         ctypes.CDLL(None).mallopt(threshold_of_maps, size)
 
 
-def _of_machine() -> float:
+def _machine_memory() -> float:
     kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable", math.inf)
     return KILO * kilobytes
 
 
-def _of_container() -> float:
+def _container_memory() -> float:
     limit, used = math.inf, 0.0
     with contextlib.suppress(OSError, ValueError):  # "max" is no limit
         limit = float((CGROUP / "memory.max").read_text())
@@ -68,7 +68,7 @@ def _of_container() -> float:
     return limit - used
 
 
-def _of_addresses() -> float:
+def _address_memory() -> float:
     if sys.platform == "win32":
         return math.inf
     import resource

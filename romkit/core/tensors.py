@@ -67,7 +67,7 @@ def _check_dense(argument: str, numbers: Tensor) -> None:
 
 def _as_tensor(argument: str, value: object) -> Tensor:
     """Real numbers of any kind as a tensor of any dtype."""
-    numbers = value if isinstance(value, Tensor) else _from_numpy(value)
+    numbers = value if isinstance(value, Tensor) else _convert_numpy(value)
     if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
         raise _not_real(argument, value)
     return numbers
@@ -228,7 +228,7 @@ def least_norm(matrix: Tensor, target: Tensor) -> Tensor:
 Value = TypeVar("Value")
 
 
-def on_device(value: Value, device: torch.device | str) -> Value:
+def copy_to_device(value: Value, device: torch.device | str) -> Value:
     """Copy what is made of tensors to a device: tensors, modules, dataclasses and tuples."""
     moved: object = value
     if isinstance(value, Tensor):
@@ -236,13 +236,13 @@ def on_device(value: Value, device: torch.device | str) -> Value:
     elif isinstance(value, torch.nn.Module):
         moved = copy.deepcopy(value).to(device)
     elif isinstance(value, tuple):
-        parts = [on_device(part, device) for part in value]
+        parts = [copy_to_device(part, device) for part in value]
         moved = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         moved = copy.copy(value)
         for name, part in vars(value).items():
             # in place of __init__, which frozen classes may not accept all of
-            object.__setattr__(moved, name, on_device(part, device))
+            object.__setattr__(moved, name, copy_to_device(part, device))
     return cast("Value", moved)
 
 
@@ -279,10 +279,10 @@ def _shape(value: Tensor) -> str:
     return f"shape {tuple(value.shape)}"
 
 
-def _from_numpy(value: object) -> Tensor | None:
+def _convert_numpy(value: object) -> Tensor | None:
     """None for what has no numbers in it; text that could be read as a number is none."""
     try:
-        numbers = _without_mask(value)
+        numbers = _fill_masked(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
     if numbers.dtype.kind not in "iuf" or isinstance(value, str | bytes):
@@ -293,7 +293,7 @@ def _from_numpy(value: object) -> Tensor | None:
     return torch.from_numpy(np.array(numbers, dtype=dtype))
 
 
-def _without_mask(value: object) -> Array:
+def _fill_masked(value: object) -> Array:
     """Return an array of NumPy, NaN where a mask says that nothing was measured."""
     arrays = value if isinstance(value, list | tuple) else (value,)
     if not any(isinstance(array, np.ma.MaskedArray) for array in arrays):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from romkit.core.display import listed, with_unit
+from romkit.core.display import append_unit, listed
 from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array
 from romkit.data.context import context_names
@@ -263,7 +263,7 @@ def _warning(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
     _, run, sample, goes_on, distance, usual, variable = max(extremes, key=lambda each: each.ratio)
     clock = f"{data['time'].values[sample]:.4g}"
     times = f"from time {clock} on" if goes_on else f"at time {clock}"
-    unit = with_unit(variable.units or common_unit(data["state"]))
+    unit = append_unit(variable.units or common_unit(data["state"]))
     further = sorted({extreme.run for extreme in extremes} - {run})
     besides = f"; far beyond the others, too: runs {listed(further)}"
     names = _parameters(data)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import validated
-from romkit.core.display import listed, with_unit
+from romkit.core.display import append_unit, listed
 from romkit.core.types import Array
 from romkit.data.context import context_names, is_declared
 from romkit.data.controls import HELD, INPUT_UNITS, LINEAR, control_names, inputs_held
@@ -72,7 +72,7 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
     if masked:
         sizes += f"; {masked} masked"
     words = f"{variable.name} ({sizes})" if sizes else variable.name
-    return words + with_unit(variable.units or common_unit, " [{}]")
+    return words + append_unit(variable.units or common_unit, " [{}]")
 
 
 def _context_in_words(data: xr.Dataset) -> str:
@@ -83,7 +83,7 @@ def _context_in_words(data: xr.Dataset) -> str:
         if column.ndim > 1:
             kind += ", along time"
         low, high = np.nanmin(column), np.nanmax(column)
-        parameters.append(f"{name} {low:g} ... {high:g}{with_unit(unit_of(column))} ({kind})")
+        parameters.append(f"{name} {low:g} ... {high:g}{append_unit(unit_of(column))} ({kind})")
     words = ", ".join(parameters) or "none"
     return words if is_declared(data) or not parameters else f"{words}; found, not declared"
 
@@ -92,13 +92,13 @@ def _inputs_in_words(data: xr.Dataset) -> str:
     names = control_names(data)
     units = data.get(INPUT_UNITS, xr.DataArray([unit_of(data["control"])] * len(names))).values
     pairs = zip(names, units, strict=True)
-    words = ", ".join(f"{name}{with_unit(unit, ' [{}]')}" for name, unit in pairs)
+    words = ", ".join(f"{name}{append_unit(unit, ' [{}]')}" for name, unit in pairs)
     return f"{words}; {HELD if inputs_held(data) else LINEAR} between samples"
 
 
 def _time_in_words(data: xr.Dataset) -> str:
     times = data["time"].values
-    unit = with_unit(unit_of(data["time"]))
+    unit = append_unit(unit_of(data["time"]))
     if len(times) == 1:
         return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)

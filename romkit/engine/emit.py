@@ -125,7 +125,7 @@ class _Loop:
         return f"x_{array}" if array in self.held else f"vec({array}[{index}])"
 
 
-def _without_unread(text: str, keep: Collection[str]) -> tuple[str, set[str]]:
+def _drop_unread(text: str, keep: Collection[str]) -> tuple[str, set[str]]:
     """Statements without stores to arrays that nothing reads, and the names of these arrays."""
     mentions = Counter(re.findall(r"\bv\d+\b", text))
     # a store whose array is named nowhere else has no reader
@@ -186,7 +186,7 @@ class Emitter:
         """
         self._flush()
         places = places or {}
-        text, unread = _without_unread("\n".join(self._lines), keep=places)
+        text, unread = _drop_unread("\n".join(self._lines), keep=places)
         for name in unread:
             del self.sizes[name]
         declared = []

@@ -79,7 +79,7 @@ class Traced:
 
         try:
             # derivatives repeat operations of the values
-            graph = _without_repetition(recorded(flat, leaves))
+            graph = _merge_repeated(recorded(flat, leaves))
             shapes = shapes_of(leaves)
             with _silent_fallbacks():
                 compiled = compile_graph(graph, shapes, _options(leaves[0].device))
@@ -88,7 +88,7 @@ class Traced:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
 
-def _without_repetition(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def _merge_repeated(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return the graph with each operation once, where none changes its arguments."""
     ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
     if not any(op._schema.is_mutable for op in ops):

@@ -120,7 +120,7 @@ class Kernel(abc.ABC):
 
     def _build_for_gpu(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
         """`_build` with a thread for each member."""
-        body = lower(trace.on_cpu())
+        body = lower(trace.place_constants())
         numbers = body.scratch + self.numbers_kept(self._size) + body.constants.own_size
         if numbers * y.element_size() > cuda.LOCAL_LIMIT:
             raise Unsupported("its intermediate results are too many for a thread")

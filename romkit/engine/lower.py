@@ -15,7 +15,7 @@ from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import axes_of
 from romkit.engine.emit import ConstantPools, Emitter, inverse, nest
 from romkit.engine.formulas import FORMULAS
-from romkit.engine.places import UNOWNED, Located, by_owner, fresh, members_first, numbered
+from romkit.engine.places import UNOWNED, Located, fresh, members_first, numbered, order_by_owner
 from romkit.engine.trace import Call, Trace, is_symbol
 
 VIEWS = {
@@ -131,7 +131,7 @@ def _rows_by_member(emitter: Emitter, *factors: Pair) -> Tensor:
         has_rows = numbers.ndim == 3 or tensor is left
         if is_symbol(tensor) and has_rows:
             ids = emitter.value(tensor).ids.reshape(-1)
-            return by_owner(ids[numbers])
+            return order_by_owner(ids[numbers])
     return torch.arange(len(numbers_of_left))
 
 

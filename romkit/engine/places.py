@@ -88,12 +88,12 @@ def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
     for start in range(ids.ndim - len(lead) + 1):
         front = axes[start : start + len(lead)]
         order = front + [axis for axis in axes if axis not in front]
-        if _in_order(owner.permute(order), math.prod(lead)):
+        if _are_ordered(owner.permute(order), math.prod(lead)):
             return order
     return axes
 
 
-def _in_order(owner: Tensor, members: int) -> bool:
+def _are_ordered(owner: Tensor, members: int) -> bool:
     """Tell whether elements of these owners are those of the first member, then of the second, ..."""
     if owner.numel() % members:
         return False
@@ -102,7 +102,7 @@ def _in_order(owner: Tensor, members: int) -> bool:
     return bool(((rows == expected) | (rows == _EVERY_MEMBER)).all())
 
 
-def by_owner(ids: Tensor) -> Tensor:
+def order_by_owner(ids: Tensor) -> Tensor:
     """Return the order of the outermost axis that puts the entries of the first member first, then
     those of the second, ...
     """

@@ -242,7 +242,7 @@ def work(field: Field, t: Tensor, y: Tensor) -> tuple[int, int]:
     return counted.calls, counted.numbers
 
 
-def _in_memory(value: object) -> object:
+def _materialize_zeros(value: object) -> object:
     """Zeros in memory for a tensor that is zero by definition; anything else as it is."""
     if isinstance(value, Tensor) and value._is_zerotensor():
         return torch.zeros(value.shape, dtype=value.dtype, device=value.device)
@@ -264,7 +264,7 @@ class _Counted(DispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> object:
         # calls of a mode on derivatives without memory, of what does not move, end the interpreter
-        args = tree_map(_in_memory, args)
+        args = tree_map(_materialize_zeros, args)
         outputs = op(*args, **(kwargs or {}))
         self.calls += 1
         for leaf in tree_leaves(outputs):

@@ -316,7 +316,7 @@ class Exploration:
         """Reduced model at a context (1, p) from the initial state of a run, as by `romkit.follow`;
         NaN from a divergence on.
         """
-        model = self._model.at_constant(c)
+        model = self._model.fix_context(c)
         times = times_of(run)
         names = ("state", "velocity")[: self._model.order]
         start = run.isel(time=slice(1))

@@ -30,11 +30,11 @@ from romkit.hidden.placing import Placed, placed
 from romkit.hidden.reading import (
     SHORTEST,
     Frame,
+    assign_hidden,
     described,
     grouped,
     known_names,
     labels_of,
-    with_hidden,
 )
 from romkit.hidden.search import Trial
 from romkit.laws import courses
@@ -150,7 +150,7 @@ class HiddenContext:
         """The runs, with hidden parameters as parameters of their context."""
         hidden = self._hidden.numpy()[self.rows]  # (C, r)
         columns = dict(zip(self.names, hidden.T, strict=True))
-        return with_hidden(self.data, self.known, columns)
+        return assign_hidden(self.data, self.known, columns)
 
     @property
     def values(self) -> xr.Dataset:
@@ -423,13 +423,13 @@ class HiddenContext:
         change = "an affine change"
         if self.discovery.chosen.structure.bend > 1:
             change = "a smooth change"
-        clocks = [name for name, share in zip(self.names, self._as_clocks(), strict=True) if share]
+        clocks = [name for name, share in zip(self.names, self._are_clocks(), strict=True) if share]
         said = f"known up to {change} of parameters; quantities of the same effect count as one"
         if clocks:
             said += f"; {clocks[0]} scales time"
         return said
 
-    def _as_clocks(self, *, clock: float = 0.99) -> list[bool]:
+    def _are_clocks(self, *, clock: float = 0.99) -> list[bool]:
         """Tell whether each hidden parameter makes all rates faster by one factor.
 
         `clock`: cosine between the effect of a parameter and that of a faster clock from

@@ -15,7 +15,7 @@ from romkit.core.polynomials import Monomials
 from romkit.core.types import Array
 from romkit.hidden.context import HiddenContext, hidden_context
 from romkit.hidden.family import Structure
-from romkit.hidden.reading import SHORTEST, described, known_names, with_hidden
+from romkit.hidden.reading import SHORTEST, assign_hidden, described, known_names
 from romkit.hidden.search import EXACT, Trial, as_good
 
 
@@ -88,7 +88,7 @@ def drifting_context(
     for k, name in enumerate(hidden.names):
         columns[name] = _between(path[..., k], middles, times)
     errors = {name: trial.error for name, trial in trials.items()}
-    return DriftingContext(hidden, with_hidden(data, recorded, columns), law, g, errors)
+    return DriftingContext(hidden, assign_hidden(data, recorded, columns), law, g, errors)
 
 
 def _between(values: Array, middles: Array, times: Array) -> Array:

@@ -165,7 +165,7 @@ def grouped(
         fix = "name what tells them apart, group='batch', or give more runs"
         got = f"{len(names)} groups of {len(labels)} runs"
         raise InputError("group", expected=f"{fewest} groups or more", got=got, fix=fix)
-    values = _of_groups(data, known, group, names)
+    values = _group_parameters(data, known, group, names)
     states = torch.from_numpy(data["state"].values.astype(float))
     times = torch.from_numpy(data["time"].values.astype(float))
     enough = states.isfinite().all(-1).sum(1)
@@ -205,7 +205,7 @@ def _basis(
     return leading.truncated(min(most, max(fewest, missing + 1)))
 
 
-def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Array:
+def _group_parameters(data: xr.Dataset, known: Names, group: Array, names: Array) -> Array:
     """Known parameters (G, p) of the groups."""
     values = np.zeros((len(names), len(known)))
     for column, name in enumerate(known):
@@ -220,7 +220,7 @@ def _of_groups(data: xr.Dataset, known: Names, group: Array, names: Array) -> Ar
     return values
 
 
-def with_hidden(data: xr.Dataset, known: Names, hidden: dict[str, Array]) -> xr.Dataset:
+def assign_hidden(data: xr.Dataset, known: Names, hidden: dict[str, Array]) -> xr.Dataset:
     """Return data with hidden parameters (C,), or (C, T) where they move, as parameters of their
     context, beside the known ones.
     """

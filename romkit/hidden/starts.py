@@ -101,7 +101,7 @@ class OwnLaws:
         points = self.points(family)
         U, _, _ = torch.linalg.svd(points, full_matrices=False)
         best: tuple[float, Tensor, Tensor] | None = None
-        for places in (U[:, :1], along_points(points)):
+        for places in (U[:, :1], offset_points(points)):
             hidden = (places - places.mean(0)) / divisor(places.std(0, correction=0))
             design = terms(torch.cat([recorded, hidden], -1))
             theta = torch.linalg.lstsq(design, weights, driver="gelsd").solution
@@ -137,7 +137,7 @@ def mean_states(runs: Runs, groups: int) -> Tensor:
     return (states - states.mean(0)) / divisor(states.std(0, correction=0))
 
 
-def along_points(points: Tensor, number: int = 1) -> Tensor:
+def offset_points(points: Tensor, number: int = 1) -> Tensor:
     """Return places (G, r) of points (G, k) in so many directions, by the shortest ways from neighbour
     to neighbour; of r = 1, along a curve through them.
 

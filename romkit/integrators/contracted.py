@@ -34,7 +34,7 @@ def contracted(problem: Problem, dynamics: LatentDynamics, quadratic: Quadratic 
         maps = None if P is None else P.polynomial()
         if maps is not None and quadratic is not None:
             field = quadratic.of_polynomial(maps.monomials, maps.rows, maps.test)
-            return _in_latents(problem, field)
+            return _contract_latents(problem, field)
     return problem
 
 
@@ -56,12 +56,12 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
         return problem
     maps = P.polynomial()
     if maps is None:
-        return _in_hidden_units(problem, quadratic)
+        return _contract_hidden_units(problem, quadratic)
     # of many latents and a high degree the field itself costs less
     r = maps.rows.shape[-1]
     if NormalEquations.multiplications(maps.monomials) >= r * r * (r + 1) // 2:
         return problem
-    return _in_latents(problem, NormalEquations.of(quadratic, maps))
+    return _contract_latents(problem, NormalEquations.of(quadratic, maps))
 
 
 def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
@@ -71,7 +71,7 @@ def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
     return problem.path.operator is not None
 
 
-def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
+def _contract_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
     """Problem in the units before the decoder's last layer, where these are fewer."""
     P = problem.path.operator
     layer = None if P is None else P.last_layer()
@@ -88,12 +88,12 @@ def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
     return FirstOrder(Path.constant(layer.hidden), lambda t, a: field(a), metric)
 
 
-def _in_latents(problem: Problem, field: "Polynomial | NormalEquations") -> Problem:
+def _contract_latents(problem: Problem, field: "Polynomial | NormalEquations") -> Problem:
     """Problem in the latents alone, whose field gives their rate."""
     # latents decode to themselves, so that any dynamics has the rate as it is
     P = problem.path.operator
     assert P is not None  # at a context that stays
-    latents = P.of_hidden(Unchanged(), P.latent_dim)
+    latents = P.resize_operator(Unchanged(), P.latent_dim)
     return FirstOrder(Path.constant(latents), lambda t, z: field(z))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from romkit.core.types import Dual, Pair, TensorMap
 from romkit.integrators.base import least_squares
 from romkit.integrators.region import Region
-from romkit.solvers.fixed import Rule, with_step
+from romkit.solvers.fixed import Rule, append_step
 from romkit.systems.problem import Problem
 
 
@@ -23,7 +23,7 @@ class TrapezoidalRule(Rule):
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         x = self.problem.path.at(t).decode(y)
         half_way = x + h / 2 * self.problem.field(t, x)
-        return with_step(half_way, h), y + h * rate
+        return append_step(half_way, h), y + h * rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         x, slopes, residual = self.linearised(t, known, u)
@@ -36,7 +36,7 @@ class TrapezoidalRule(Rule):
         half_way = known[..., :-1]
         h = known[..., -1:]
         x, J = self.problem.path.at(t).decode_jacobian(u)
-        rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
+        rate, rate_along_J = _differentiate_columns(lambda x: self.problem.field(t, x), x, J)
         slopes = J - h.unsqueeze(-1) / 2 * rate_along_J
         residual = x - h / 2 * rate - half_way
         return x, slopes, residual
@@ -59,7 +59,7 @@ class AverageAccelerationRule(Rule):
         ahead = z + h * dz + h * h / 4 * rate
         dz_ahead = dz + h / 2 * rate
         known = torch.cat([z, ahead, dz_ahead], dim=-1)
-        return with_step(known, h), rate
+        return append_step(known, h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         start, z, dz = known[..., :-1].chunk(3, dim=-1)
@@ -83,7 +83,7 @@ class AverageAccelerationRule(Rule):
         z_by_u = quarter.unsqueeze(-1) * unit
         dz_by_u = half.unsqueeze(-1) * unit
         along = torch.cat([z_by_u, dz_by_u, unit], dim=-2)  # (..., 3 m, m)
-        value, slopes = _along_columns(residual, reached, along)
+        value, slopes = _differentiate_columns(residual, reached, along)
         x = P.decode(start)
         return -least_squares(self.problem.metric, x, slopes, value)
 
@@ -109,7 +109,7 @@ class ClampedRule(TrapezoidalRule):
         return self.region.clamp(corrected) - u
 
 
-def _along_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
+def _differentiate_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
     directions = J.mT.contiguous()

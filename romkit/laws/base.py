@@ -20,7 +20,7 @@ from romkit.laws.choice import LawCandidate, Space, fitted, in_words
 from romkit.laws.decoding import judge_of
 from romkit.laws.folds import folds_of
 from romkit.laws.judge import Judge
-from romkit.laws.phase import with_phase
+from romkit.laws.phase import add_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.sources import ProjectionFamily, followed_samples, placed
@@ -90,7 +90,7 @@ class Estimator(abc.ABC):
         if self.refine and judge is not None:
             shape = refined(shape, samples[0], judge)
         self.warn_if_useless(shape, samples[0], judge)
-        return tensors.on_device(with_phase(shape, projection, data), "cpu")
+        return tensors.copy_to_device(add_phase(shape, projection, data), "cpu")
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:

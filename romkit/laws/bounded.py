@@ -21,7 +21,7 @@ from romkit.laws.libraries import Polynomial
 from romkit.laws.limit_cycle import LimitCycleLaw
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
-from romkit.laws.shorten import in_terms_of
+from romkit.laws.shorten import express_in_terms
 from romkit.laws.trajectories import OUTSIDE, box, time_scale
 
 FREE = 2.0
@@ -147,7 +147,7 @@ def growth_at(law: Equation, samples: LatentSamples, radius: float) -> float:
     mean, largest = box(samples)
     boxed = Scaling(law.basis.variables.names, mean, largest)
     basis = replace(law.basis, variables=boxed)
-    coefficients = in_terms_of(basis, law, samples)  # (K q, m)
+    coefficients = express_in_terms(basis, law, samples)  # (K q, m)
     factors = _largest_factors(law, samples)  # (q,)
     grid = coefficients.abs().unflatten(0, (-1, len(factors)))  # (K, q, m)
     sizes = torch.einsum("kqm,q->km", grid, factors)

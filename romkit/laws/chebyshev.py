@@ -49,13 +49,13 @@ class Chebyshev(Library):
     poles: tuple[float, ...] = ()
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        symbols = [_symbol(name, pole) for name, pole in self._with_poles(variables)]
+        symbols = [_symbol(name, pole) for name, pole in self._fill_poles(variables)]
         powers = total_degree(len(variables), self.degree)
         return [_name(symbols, degrees) for degrees in powers]
 
     def definitions(self, variables: Sequence[str]) -> list[str]:
         lines = []
-        for name, pole in self._with_poles(variables):
+        for name, pole in self._fill_poles(variables):
             if pole != 0:
                 lines.append(
                     f"{_symbol(name, pole)} = ({name} + {pole:.6g}) / (1 + {pole:.6g} {name})"
@@ -66,7 +66,7 @@ class Chebyshev(Library):
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
         columns = [
             list(chebyshev(_warped(variable, pole), self.degree).unbind(-1))
-            for variable, pole in self._with_poles(x.unbind(-1))
+            for variable, pole in self._fill_poles(x.unbind(-1))
         ]
         return self._products(columns, one)
 
@@ -74,7 +74,7 @@ class Chebyshev(Library):
         import sympy
 
         columns = []
-        for variable, pole in self._with_poles(x):
+        for variable, pole in self._fill_poles(x):
             warped = _symbolic_warped(variable, pole)
             degrees = range(self.degree + 1)
             columns.append([sympy.chebyshevt(k, warped) for k in degrees])
@@ -85,7 +85,7 @@ class Chebyshev(Library):
         powers = total_degree(len(columns), self.degree)
         return [_product(columns, degrees, one) for degrees in powers]
 
-    def _with_poles(self, variables: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _fill_poles(self, variables: Sequence[Any]) -> list[tuple[Any, ...]]:
         poles = self.poles
         if not poles:
             poles = (0.0,) * len(variables)

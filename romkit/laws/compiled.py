@@ -189,8 +189,8 @@ def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output)
         truth.seen,
         weights.expand(n, *weights.shape[1:]),
         course.steps.expand(M, n, W, 1),
-        _of_windows(course.factors, n, W),
-        _of_windows(course.drift, n, W),
+        _expand_windows(course.factors, n, W),
+        _expand_windows(course.drift, n, W),
         shift,
         scale,
         formula.speed,
@@ -218,7 +218,7 @@ def _row(tensor: Tensor) -> Tensor:
     return tensor.contiguous()
 
 
-def _of_windows(values: Tensor | None, runs: int, windows: int) -> Tensor | None:
+def _expand_windows(values: Tensor | None, runs: int, windows: int) -> Tensor | None:
     """Return values (M, 3, n, W, k) of the stages of steps, with an entry for each window."""
     if values is None:
         return None

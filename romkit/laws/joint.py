@@ -47,7 +47,7 @@ from romkit.laws.shooting import (
     noise,
     shots,
 )
-from romkit.laws.shorten import Quadratic, without_shift
+from romkit.laws.shorten import Quadratic, drop_shift
 from romkit.laws.trajectories import ShootingProblem, box, filled
 from romkit.numerics import LOST
 from romkit.select import Policy
@@ -280,7 +280,7 @@ def estimate(
     return Estimate(theta, states, problem)
 
 
-def without_insignificant(found: Estimate, *, at_once: float = 0.1) -> Estimate:
+def drop_insignificant(found: Estimate, *, at_once: float = 0.1) -> Estimate:
     """Drop coefficients that are zero within their standard errors, states free, and fit again.
 
     `at_once`: share of the terms of a law that may be dropped before states and coefficients
@@ -372,22 +372,20 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
     if deviation is None:
         return law
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems
-        joint = jointly(tensors.on_device(law, "cpu"), samples.to("cpu"), seconds)
-        return tensors.on_device(joint, samples.inputs.device)
+        joint = jointly(tensors.copy_to_device(law, "cpu"), samples.to("cpu"), seconds)
+        return tensors.copy_to_device(joint, samples.inputs.device)
     folds = Folds(list(_divided(samples)), deviation)
     bases = _terms_to_try(law, samples)
     if not bases:
         return law
     basis, errors = _simplest(bases, folds, time.process_time() + seconds)
-    joint = with_terms(basis, samples, deviation)
+    joint = fit_terms(basis, samples, deviation)
     if _is_preferred(joint, errors, law, samples, folds):
         return replace(joint, domain=law.domain)
     return law
 
 
-def with_terms(
-    basis: Features, samples: LatentSamples, deviation: Tensor | None = None
-) -> Equation:
+def fit_terms(basis: Features, samples: LatentSamples, deviation: Tensor | None = None) -> Equation:
     """Return the equation of terms that is fitted together with the states of samples, without the
     terms that are zero within three standard errors.
 
@@ -398,7 +396,7 @@ def with_terms(
     """
     if deviation is None:
         deviation = _noise(samples)
-    return _as_law(without_insignificant(_whole(basis, samples, deviation)), basis, samples)
+    return _as_law(drop_insignificant(_whole(basis, samples, deviation)), basis, samples)
 
 
 class Folds(NamedTuple):
@@ -496,8 +494,8 @@ def _basis(samples: LatentSamples, degree: int, context_degree: int) -> Features
     basis = Features.of(boxed(samples), Polynomial(degree), Polynomial(context_degree))
     context = basis.context
     if not context.coordinates:
-        context = without_shift(context)
-    return replace(basis, variables=without_shift(basis.variables), context=context)
+        context = drop_shift(context)
+    return replace(basis, variables=drop_shift(basis.variables), context=context)
 
 
 def _terms_to_try(

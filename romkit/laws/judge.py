@@ -174,7 +174,7 @@ class Judge:
         farthest = tensors.divisor(farthest)
         starts = self._starts(rows)
         if displaced:
-            starts = starts.with_displaced(self._along_time(self.samples.inputs))
+            starts = starts.append_displaced(self._reshape_to_runs(self.samples.inputs))
         resolution = self.finest if self.finest > FINE else RESOLUTION
         reached = self._rolled(law, starts, times, resolution)
         relative = (reached - mean) / farthest
@@ -186,16 +186,16 @@ class Judge:
     @property
     def _latents(self) -> Tensor:
         """(..., C, T, m)."""
-        return self._along_time(self.samples.latents)
+        return self._reshape_to_runs(self.samples.latents)
 
-    def _along_time(self, values: Tensor) -> Tensor:
+    def _reshape_to_runs(self, values: Tensor) -> Tensor:
         """Return values (..., N, k) of all samples as (..., C, T, k)."""
         return values.double().unflatten(-2, (-1, len(self.samples.times)))
 
     def _starts(self, rows: Tensor) -> "Starts":
         """Return starts of rollouts of runs (k,): at the first sample that some run has."""
         w, context, drift = (
-            self._along_time(values)[..., rows, :, :]
+            self._reshape_to_runs(values)[..., rows, :, :]
             for values in (self.samples.inputs, self.samples.context, self.samples.drift)
         )
         complete = w.isfinite().all(-1)
@@ -263,7 +263,7 @@ class Starts(NamedTuple):
         begin = self.context[..., :1, :]
         return not torch.equal(self.context, begin.expand_as(self.context))
 
-    def with_displaced(self, w: Tensor) -> "Starts":
+    def append_displaced(self, w: Tensor) -> "Starts":
         """Return these starts and displaced ones behind them, for latent states w (..., C, T, d)."""
         return Starts(
             self.first,

@@ -95,7 +95,7 @@ class LimitCycleLaw(LearnedField):
 
     def period(self, c: Tensor) -> Tensor:
         """Return period (...) at contexts c (..., p) in physical units."""
-        return 1 / self._of_context(self.frequency.unsqueeze(-1), c).squeeze(-1)
+        return 1 / self._evaluate_context(self.frequency.unsqueeze(-1), c).squeeze(-1)
 
     def right_hand_side(self, c: Tensor) -> TensorMap:
         """Map z (..., m) -> ż at a context c (..., p) in physical units."""
@@ -118,10 +118,10 @@ class LimitCycleLaw(LearnedField):
         return AlongOrbit(self.flow(context), lost_beyond(self, start))
 
     def _orbit(self, c: Tensor) -> "Orbit":
-        nodes = self._of_context(self.nodes.flatten(-2), c)
+        nodes = self._evaluate_context(self.nodes.flatten(-2), c)
         return Orbit(nodes.unflatten(-1, self.nodes.shape[-2:]), 1 / self.period(c))
 
-    def _of_context(self, coefficients: Tensor, c: Tensor) -> Tensor:
+    def _evaluate_context(self, coefficients: Tensor, c: Tensor) -> Tensor:
         """Return coefficients (..., k, n) at contexts c (..., p): (..., n); leading axes match from
         the left.
         """

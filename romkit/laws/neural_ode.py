@@ -461,11 +461,11 @@ def _random_layers(
         values = (2 * uniform - 1) / math.sqrt(inputs)
         weight = values[:-1]
         bias = values[-1]
-        layers.append((_for_each(weight, number), _for_each(bias, number)))
+        layers.append((_stack_parameters(weight, number), _stack_parameters(bias, number)))
     return tuple(layers)
 
 
-def _for_each(values: Tensor, number: int) -> Tensor:
+def _stack_parameters(values: Tensor, number: int) -> Tensor:
     """Return parameters of a stack of so many fields, equal at first."""
     repeated = values.expand(number, *values.shape)
     return repeated.clone().requires_grad_()

@@ -219,12 +219,12 @@ class DMD(Estimator):
         operator[:d] += torch.eye(d, dtype=operator.dtype, device=operator.device)
         # the logarithm of a matrix is SciPy's
         generator = _generator(operator.mT.numpy(force=True), step)[-m:]  # (m, d + 1 + p)
-        coefficients = _of_linear_terms(generator.to(operator), d)
+        coefficients = _generator_coefficients(generator.to(operator), d)
         condition = s[0] / s[-1]
         return Fit(coefficients, condition, torch.tensor(True), residual)
 
 
-def _of_linear_terms(generator: Tensor, d: int) -> Tensor:
+def _generator_coefficients(generator: Tensor, d: int) -> Tensor:
     """Return coefficients (K, m) of 1, w0, w1, ... times 1, c0, c1, ... of ẇ = generator (w, 1, c)."""
     m, columns = generator.shape
     coefficients = generator.new_zeros(1 + d, columns - d, m)

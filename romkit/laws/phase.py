@@ -103,7 +103,7 @@ class PhaseLaw(LearnedField):
         return [*self.shape.details(), line]
 
 
-def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
+def add_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
     """Return law of the shape with the speed of the phase, fitted to the same data; the law itself
     where there is no phase.
     """

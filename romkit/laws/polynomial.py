@@ -117,14 +117,14 @@ class PolynomialLaw(TrajectoryEstimator):
         highest = HIGHEST.get(samples.inputs.shape[-1], 1)
         settings: list[PolynomialLaw] = []
         for degree, context_degree in DEGREES:
-            candidate = self._with_degrees(min(degree, highest), min(context_degree, of_context))
+            candidate = self._set_degrees(min(degree, highest), min(context_degree, of_context))
             if candidate not in settings and candidate._affordable(samples):
                 settings.append(candidate)
         if not settings:
-            return [self._with_degrees(1, 0)]
+            return [self._set_degrees(1, 0)]
         return settings
 
-    def _with_degrees(self, degree: int, context_degree: int) -> "PolynomialLaw":
+    def _set_degrees(self, degree: int, context_degree: int) -> "PolynomialLaw":
         """Return these settings, with degrees where they leave them open."""
         if self.degree is not None:
             degree = self.degree

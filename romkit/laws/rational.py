@@ -26,7 +26,7 @@ from romkit.laws.polynomial import HIGHEST, boxed, equation, number_of_contexts
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
 from romkit.laws.shooting import CLEAN, EXACT
-from romkit.laws.shorten import without_shift
+from romkit.laws.shorten import drop_shift
 from romkit.laws.trajectories import context_terms
 
 MANY = 10
@@ -397,8 +397,8 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     basis = Features.of(
         boxes, Polynomial(known(settings.degree)), Polynomial(known(settings.context_degree))
     )
-    context = basis.context if basis.context.coordinates else without_shift(basis.context)
-    basis = replace(basis, variables=without_shift(basis.variables), context=context)
+    context = basis.context if basis.context.coordinates else drop_shift(basis.context)
+    basis = replace(basis, variables=drop_shift(basis.variables), context=context)
     times = trajectory_times(samples).double()
     z = samples.latents.double()
     w = basis.variables.on(z)(z).unflatten(0, (-1, len(times)))  # (n, T, m)

@@ -213,18 +213,18 @@ def regress(
     be up to five times the expected one.
     """
     N, m = design.targets.shape[1:]
-    fit, error = _by_gram(grams, m, N, settings)
+    fit, error = _solve_gram(grams, m, N, settings)
     # a Gram matrix is small, and has the square of the condition number
     is_inexact = ~(error <= gram_error)  # NaN included
     for problem in is_inexact.nonzero().flatten().tolist():
         R = triangular(design, problem)
-        exact = _by_qr(R, m, N, settings)
+        exact = _solve_qr(R, m, N, settings)
         for values, value in zip(fit, exact, strict=True):
             values[problem] = value
     return fit
 
 
-def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, Tensor]:
+def _solve_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
     K = grams.shape[-1] - m
     G = grams[..., :K, :K]
@@ -260,7 +260,7 @@ def _condition(unit: Tensor) -> Tensor:
     return (eigenvalues[..., -1] / smallest).sqrt()
 
 
-def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
+def _solve_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     """Fit of one problem from the triangular factor of its terms and targets."""
     K = R.shape[-1] - m
     terms = R[:, :K]

@@ -133,15 +133,15 @@ class Scaling:
     @property
     def middle(self) -> Tensor:
         """Variables (..., d) that are scaled to 0."""
-        return self._without_coordinates(self.shift)
+        return self._drop_coordinates(self.shift)
 
     @functools.cached_property
     def lowest(self) -> Tensor:
         """Least variables (..., d) between those that are scaled to -1 and to 1."""
         ends = [self.shift - self.scale, self.shift + self.scale]
-        return torch.minimum(*map(self._without_coordinates, ends))
+        return torch.minimum(*map(self._drop_coordinates, ends))
 
-    def _without_coordinates(self, values: Tensor) -> Tensor:
+    def _drop_coordinates(self, values: Tensor) -> Tensor:
         """Return variables (..., d) whose coordinates have these values."""
         if not self.coordinates:
             return values

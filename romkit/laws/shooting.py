@@ -781,7 +781,7 @@ def refinements(
     finest = RESOLUTION
     _, fewest = plan[0]
     if fewest > 1:
-        finest, strongest = _after_single_intervals(runs, strongest)
+        finest, strongest = _plan_windows(runs, strongest)
     for k, (duration, length) in enumerate(plan):
         if duration >= ROUGH and not is_informative(structure, runs, theta, length):
             return
@@ -799,17 +799,17 @@ def refinements(
         end = _fitted(followed, theta)
         if length == 1 and is_coarse(runs):
             end = _resolved(problem, end, hold)
-            finest, strongest = _after_single_intervals(runs, strongest)
+            finest, strongest = _plan_windows(runs, strongest)
         # coefficients before the first windows may be of another fit, with other holds
         if k > 0 and followed.is_refuted(theta, end):
             apart = 0.0
             end = _fitted(replace(followed, beside=None), theta)
         theta = end.theta
         yield Stage(duration, length, theta)
-        deviation = _at_most_left(deviation, structure, runs, theta, max(FINE, finest))
+        deviation = _bound_noise(deviation, structure, runs, theta, max(FINE, finest))
 
 
-def _after_single_intervals(runs: Runs, strongest: float) -> tuple[float, float]:
+def _plan_windows(runs: Runs, strongest: float) -> tuple[float, float]:
     """Return the fewest steps in a time scale, and the largest weight of displaced samples, of fits
     that follow those of single intervals: on coarse samples these took short steps, which all that
     follows needs, too, and what has faded does not come back.
@@ -817,7 +817,7 @@ def _after_single_intervals(runs: Runs, strongest: float) -> tuple[float, float]
     return (POLISHED, LEAST) if is_coarse(runs) else (RESOLUTION, strongest)
 
 
-def _at_most_left(
+def _bound_noise(
     deviation: float, structure: Structure, runs: Runs, theta: Tensor, resolution: float
 ) -> float:
     """Return the deviation of noise, at most what a law leaves over single intervals."""

@@ -108,17 +108,17 @@ def shortened(
     deadline = time.process_time() + seconds
     full = unshifted(law, samples)
     if errors is None:
-        errors = torch.cat([*left_out(lambda train: with_same_terms(full, train))])
+        errors = torch.cat([*left_out(lambda train: refit_terms(full, train))])
     limit = Limit.of(errors, left_out)
     shortest = full
-    for start in _without_dependent(full, samples):
+    for start in _drop_dependent(full, samples):
         candidate = _as_short(start, samples, limit, deadline)
         if candidate is not None and candidate.coefficient_count < shortest.coefficient_count:
             shortest = candidate
     if shortest is full:
         return law
     # once more, since a fit holds coefficients a little where it begins
-    shortest = with_same_terms(shortest, samples)
+    shortest = refit_terms(shortest, samples)
     before = law.coefficient_count
     after = shortest.coefficient_count
     source = f"{law.source}; shortened from {before} to {after} terms"
@@ -154,7 +154,7 @@ class Limit:
     def admits(self, law: Equation) -> bool:
         """Tell whether a law of these terms is as good; no further fold is fitted once it is not."""
         total = 0.0
-        for errors in self.left_out(functools.partial(with_same_terms, law)):
+        for errors in self.left_out(functools.partial(refit_terms, law)):
             total += float(errors.nansum())
             if not total <= self.allowed * self.number:
                 return False
@@ -167,23 +167,27 @@ def _as_short(
     """Return the shortest law that is as good as is allowed, on a path that begins at no term, and
     on paths that begin at the shorter laws; None where none is.
     """
-    path = Curvature.of_shortest(law, samples).rising()
+    path = Curvature.model_shortest_windows(law, samples).rising()
     _, place = _bracket(path, limit, deadline)
     shortest: Equation | None
     if place < len(path):
         shortest = path[place]
     else:
-        shortest = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
+        shortest = _shortest(
+            Curvature.model_longest_windows(law, samples).falling(), limit, deadline
+        )
     while shortest is not None and time.process_time() < deadline:
-        law = with_same_terms(shortest, samples)
-        shorter = _shortest(Curvature.of_longest(law, samples).falling(), limit, deadline)
+        law = refit_terms(shortest, samples)
+        shorter = _shortest(
+            Curvature.model_longest_windows(law, samples).falling(), limit, deadline
+        )
         if shorter is None:
             return law
         shortest = shorter
     return shortest
 
 
-def _without_dependent(law: Equation, samples: LatentSamples) -> list[Equation]:
+def _drop_dependent(law: Equation, samples: LatentSamples) -> list[Equation]:
     """Return the law without terms of a latent that is a combination of others in all samples, once
     for each choice of the latent; the law itself where all are independent.
     """
@@ -254,24 +258,24 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
     context = basis.context
     if isinstance(context_library, Chebyshev) and not any(context_library.poles):
         context_library = Polynomial(context_library.degree)
-        context = without_shift(context)
+        context = drop_shift(context)
     plain = replace(
         basis,
         context_library=context_library,
-        variables=without_shift(basis.variables),
+        variables=drop_shift(basis.variables),
         context=context,
     )
-    coefficients = in_terms_of(plain, law, samples)
+    coefficients = express_in_terms(plain, law, samples)
     return equation(samples, plain, coefficients, law.source)
 
 
-def without_shift(scaling: Scaling) -> Scaling:
+def drop_shift(scaling: Scaling) -> Scaling:
     """Return a scaling of the same largest size, that keeps zero."""
     scale = scaling.shift.abs() + scaling.scale
     return replace(scaling, shift=torch.zeros_like(scale), scale=scale)
 
 
-def in_terms_of(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
+def express_in_terms(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
     """Return the coefficients (K, m) of a law in other terms that span the same functions."""
     draw = torch.Generator().manual_seed(0)
     old = law.basis
@@ -376,14 +380,14 @@ class Curvature:
     noise: float
 
     @classmethod
-    def of_longest(cls, law: Equation, samples: LatentSamples) -> "Curvature":
+    def model_longest_windows(cls, law: Equation, samples: LatentSamples) -> "Curvature":
         """Model the fit to the longest windows that are informative."""
         fit = Fit(samples, law.basis, 0.0, law.support)
         length = fit.longest_windows(fit.problem.theta(law.coefficients)).length
         return cls._of(law, fit, length)
 
     @classmethod
-    def of_shortest(cls, law: Equation, samples: LatentSamples) -> "Curvature":
+    def model_shortest_windows(cls, law: Equation, samples: LatentSamples) -> "Curvature":
         """Model the fit to the shortest windows, in which each term shows in the rate that it is
         part of: over whole runs all of them change the phase most.
         """
@@ -488,7 +492,7 @@ def _bracket(path: list[Equation], limit: Limit, deadline: float) -> tuple[int, 
     return bad, len(path)
 
 
-def with_same_terms(law: Equation, samples: LatentSamples) -> Equation:
+def refit_terms(law: Equation, samples: LatentSamples) -> Equation:
     """Return the law of the terms of another one, fitted to samples by shooting."""
     fit = Fit(samples, law.basis, 0.0, law.support)
     coefficients = fit.near(law.coefficients)

@@ -93,7 +93,7 @@ class Sparse(Estimator):
         return integrated(law, samples) if self.refine else law
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
-        if _in_weak_form(self, samples):
+        if _uses_weak_form(self, samples):
             return law.residual.square()  # of windows, whatever the rates of the samples
         return unexplained_of(law.residual, samples.complete().targets.double())
 
@@ -203,7 +203,7 @@ class SINDy(Sparse):
         return equation("SINDy in weak form", samples, self._basis(samples), fit)
 
 
-def _in_weak_form(estimator: Sparse, samples: LatentSamples) -> bool:
+def _uses_weak_form(estimator: Sparse, samples: LatentSamples) -> bool:
     return isinstance(estimator, WeakSINDy) or _measured_with_noise(samples)
 
 

@@ -17,7 +17,7 @@ import romkit.data as datasets
 from romkit.core import checks
 from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import on_device
+from romkit.core.tensors import copy_to_device
 from romkit.core.types import Array
 from romkit.data.controls import control_matrix, held_if_told, smooth_stretches, unit_of_inputs
 from romkit.data.rates import warn_of_rates
@@ -59,7 +59,7 @@ class ProjectionFamily(Protocol):
 
 def placed(projection: ProjectionFamily, device: torch.device | None) -> ProjectionFamily:
     """Copy a projection to a device, where laws of its latents are then fitted; None leaves it."""
-    return projection if device is None else on_device(projection, device)
+    return projection if device is None else copy_to_device(projection, device)
 
 
 # -- encoded data ----------------------------------------------------------------------------------
@@ -248,14 +248,14 @@ class Latents(NamedTuple):
         for k in range(1, order + 1):
             derivative = functools.partial(rule, order=k)
             rate = differentiated(self.paths, self.times.numpy(), pieces, derivative)
-            rates.append(self._by_problem(rate))
+            rates.append(self._shape_by_problem(rate))
         if self.drift is not None:
             rates[0] = rates[0] - self.drift
         settings = f"window {rule.window}, degree {rule.degree}"
         source = f"encoded data, rates by differentiation ({settings})"
         return self.encoder.samples(self.z, *rates, source=source, drift=self.drift)
 
-    def _by_problem(self, paths: Array) -> Tensor:
+    def _shape_by_problem(self, paths: Array) -> Tensor:
         """Return numbers (C, T, S m) in the shape of z."""
         m = self.z.shape[-1]
         by_problem = torch.from_numpy(paths).unflatten(-1, (-1, m))  # (C, T, S, m)
@@ -470,7 +470,7 @@ class Encoder(NamedTuple):
         if "transient" in data.attrs:
             source += f", transient of {float(data.attrs['transient']):g} discarded"
         inputs = datasets.control_names(data)
-        states = _with_latents_at_rest(z, rates, shared_unit=self.names is None)
+        states = _append_resting_latents(z, rates, shared_unit=self.names is None)
         make = LatentSamples.second_order
         if len(rates) == 1:
             make = LatentSamples.first_order
@@ -490,7 +490,7 @@ class Encoder(NamedTuple):
         return replace(samples, held=held_if_told(data), control_unit=unit)
 
 
-def _with_latents_at_rest(z: Tensor, rates: Sequence[Tensor], shared_unit: bool) -> list[Tensor]:
+def _append_resting_latents(z: Tensor, rates: Sequence[Tensor], shared_unit: bool) -> list[Tensor]:
     """Latents (..., C, T, m) and their rates, with those at rest that are no more than rounding
     beside the others: no law can know them.
 

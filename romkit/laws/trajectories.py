@@ -52,22 +52,22 @@ class ShootingProblem:
         m = samples.targets.shape[-1]
         mean, largest = box(samples)
         boxed = (samples.inputs.double() - mean) / largest
-        w = _along_time(boxed, times)  # (n, T, d)
+        w = _reshape_to_runs(boxed, times)  # (n, T, d)
         tau = time_scale(w[..., :m], times)
         motion = _boxed_motion(samples, basis, tau)
         rates = tau * basis.variables.scale[:m] / largest[-m:]
         grid = (motion.terms.number, len(basis.context_names))
         clock = (times - times[0]) / tau
         terms = functools.partial(context_terms, basis)
-        context = _along_time(samples.context.double(), times)  # (n, T, p)
+        context = _reshape_to_runs(samples.context.double(), times)  # (n, T, p)
         stays = bool((context == context[:, :1]).all())
         if stays:
             contexts, group = _different(context[:, 0])
             runs = Runs(w, clock, group, terms(contexts))
             return cls(motion, runs, tau, rates, grid)
-        drift = _along_time(samples.drift.double(), times)  # (n, T, m)
+        drift = _reshape_to_runs(samples.drift.double(), times)  # (n, T, m)
         scaled_drift = tau * drift / largest[:m]
-        drift = _with_rates_at_rest(scaled_drift, w.shape[-1])
+        drift = _append_resting_rates(scaled_drift, w.shape[-1])
         held = held_inputs(samples)
         runs = moving_runs(w, clock, filled(context), terms, drift, held)
         return cls(motion, runs, tau, rates, grid)
@@ -132,12 +132,12 @@ class ShootingProblem:
         return bool(farthest <= OUTSIDE)
 
 
-def _along_time(values: Tensor, times: Tensor) -> Tensor:
+def _reshape_to_runs(values: Tensor, times: Tensor) -> Tensor:
     """Return values (N, k) of all samples as those of trajectories (n, T, k)."""
     return values.unflatten(0, (-1, len(times)))
 
 
-def _with_rates_at_rest(drift: Tensor, size: int) -> Tensor:
+def _append_resting_rates(drift: Tensor, size: int) -> Tensor:
     """Drift (..., m) of latents, and of the variables behind them: in second order rates ż do not
     move with the context.
     """
@@ -272,7 +272,7 @@ def equation_rollout(
     if isinstance(context, Forcing):
         at_context = functools.partial(context_terms, law.basis)
         scaled_drift = tau * context.drift / scale[:m]
-        drift = _with_rates_at_rest(scaled_drift, start.shape[-1])
+        drift = _append_resting_rates(scaled_drift, start.shape[-1])
         runs = moving_runs(states, clock, context.context, at_context, drift, context.held)
         weights = theta.expand(number, -1, -1)
     else:

@@ -13,7 +13,7 @@ from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.tensors import divisor, least_norm, on_device
+from romkit.core.tensors import copy_to_device, divisor, least_norm
 from romkit.core.types import Array, Pair
 from romkit.data import even_step
 from romkit.laws.features import Features
@@ -344,7 +344,7 @@ def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -
             if not complete:
                 continue
             tests = TestFunctions.on(times, complete, exponent)
-        tests = on_device(tests, measured.states.device)
+        tests = copy_to_device(tests, measured.states.device)
         w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
         z = w[:, -drift.shape[-1] :]
         terms = tests.within @ theta

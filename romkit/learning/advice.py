@@ -12,7 +12,7 @@ from romkit.data import context_names, even_step
 from romkit.data.habits import jumps
 from romkit.laws.noise import white_noise
 from romkit.learning.contexts import in_words
-from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
+from romkit.learning.errors import AT_EQUAL_TIMES, Errors, mean_kept
 from romkit.learning.symptoms import (
     quarter_of_period,
     share_of_opposite_ways,
@@ -396,7 +396,7 @@ class Evidence:
 
     def _error(self, name: str) -> float:
         """Return mean error of a forecast over the held-out runs that are not lost."""
-        return of_kept(self.errors[name])
+        return mean_kept(self.errors[name])
 
 
 def _counted(runs: int) -> str:

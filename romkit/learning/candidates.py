@@ -297,7 +297,7 @@ def rungs(
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
         of_laws = usual if kinds is None else kinds
         settings = map(settings_of, of_laws)
-        rung = _of_latents(spaces, latents, settings, seconds, seed, refusals)
+        rung = _list_laws(spaces, latents, settings, seconds, seed, refusals)
         has_any = has_any or bool(rung)
         rung = [candidate for candidate in rung if candidate.estimator not in useless]
         yield rung
@@ -339,7 +339,7 @@ def _ladder(
     return fewer
 
 
-def _of_latents(
+def _list_laws(
     spaces: Spaces,
     latents: int,
     kinds: Iterable[Estimator],

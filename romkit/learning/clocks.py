@@ -186,7 +186,7 @@ def _left_out_by_splines(values: Tensor, contexts: Tensor) -> float:
     return float(np.mean(squares))
 
 
-def between_phases(
+def interpolate_phases(
     states: Array,
     times: Array,
     clocks: Array,

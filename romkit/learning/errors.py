@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout, layout_of
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
-from romkit.metrics import deviation_of_components, deviations, in_pieces, per_unit
+from romkit.metrics import deviation_of_components, deviations, per_unit, reduce_in_pieces
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -40,12 +40,12 @@ class VariableErrors(NamedTuple):
     @property
     def in_unit(self) -> float:
         """Error of forecasts that are not lost, in the unit of the variable."""
-        return of_kept(self.absolute["forecast"])
+        return mean_kept(self.absolute["forecast"])
 
     @property
     def in_deviations(self) -> float:
         """Error of forecasts that are not lost, in deviations of the variable."""
-        return of_kept(self.relative["forecast"])
+        return mean_kept(self.relative["forecast"])
 
 
 class Forecasts(NamedTuple):
@@ -184,17 +184,17 @@ def forecasts_of(
     projected = run["projected"].values.reshape(truth.shape)
     # where a part of a state is missing, the identity leaves what is there
     projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
-    states = without_gaps(train)
-    mean = np.broadcast_to(in_pieces(np.nanmean, states), truth.shape)
+    states = bridge_gaps(train)
+    mean = np.broadcast_to(reduce_in_pieces(np.nanmean, states), truth.shape)
     of_model = {"forecast": forecast, "projection": projected, "rest": mean}
     measured_parts = [measure.of(of_model, truth)]
     del projected
-    measured_parts.append(measure.of(_of_training_runs(states, truth, train, test), truth))
+    measured_parts.append(measure.of(_nearest_training_runs(states, truth, train, test), truth))
     measured = _joined_by_name(measured_parts)
     return Forecasts(forecast, truth, measured.errors, measured.of_variables, measure)
 
 
-def of_kept(errors: Array) -> float:
+def mean_kept(errors: Array) -> float:
     """Return mean error of the forecasts that are not lost; infinite where all are."""
     kept = errors[np.isfinite(errors)]
     if len(kept) == 0:
@@ -202,7 +202,7 @@ def of_kept(errors: Array) -> float:
     return float(kept.mean())
 
 
-def _of_training_runs(
+def _nearest_training_runs(
     states: Array, truth: Array, train: xr.Dataset, test: xr.Dataset
 ) -> dict[str, Array]:
     """Return the training run (C, T, n) nearest to each held-out one, as it is and shifted in time,
@@ -239,7 +239,7 @@ def _variables(layout: Layout, *, few_components: int = 8) -> list[tuple[str, st
     return variables
 
 
-def without_gaps(data: xr.Dataset) -> Array:
+def bridge_gaps(data: xr.Dataset) -> Array:
     """Return states (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
     states = data["state"].values
     if np.isfinite(states).all():

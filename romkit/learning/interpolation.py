@@ -15,7 +15,7 @@ from torch import Tensor
 
 from romkit.core import tensors
 from romkit.core.boundary import Part, Positive, unchecked, validated
-from romkit.core.display import with_unit
+from romkit.core.display import append_unit
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import (
@@ -34,10 +34,10 @@ from romkit.laws.decoding import COMPONENTS
 from romkit.learning.clocks import COMPONENTS as OF_CLOCKS
 from romkit.learning.clocks import (
     at_phases,
-    between_phases,
     clock_at,
     clocks_of,
     comes_to_rest,
+    interpolate_phases,
 )
 from romkit.learning.contexts import (
     FEWEST,
@@ -47,7 +47,7 @@ from romkit.learning.contexts import (
     scaled,
     scaled_contexts,
 )
-from romkit.learning.errors import without_gaps
+from romkit.learning.errors import bridge_gaps
 from romkit.learning.expected import (
     SPLINE,
     changes,
@@ -58,7 +58,7 @@ from romkit.learning.expected import (
     likely,
 )
 from romkit.metrics import deviations, per_unit
-from romkit.models.extrapolation import with_extrapolation
+from romkit.models.extrapolation import add_extrapolation
 from romkit.models.record import coords_of, counted_from_start
 from romkit.numerics import Kriging, Smoother
 from romkit.projections import Projection
@@ -95,7 +95,7 @@ class Interpolation:
         components as laws are judged by.
         """
         chosen = tensors.evenly(data.sizes["component"], COMPONENTS)
-        states = torch.from_numpy(without_gaps(data))[..., chosen]
+        states = torch.from_numpy(bridge_gaps(data))[..., chosen]
         relative = states / torch.from_numpy(deviations(data))[chosen]
         contexts = torch.from_numpy(scaled_contexts(data, data))
         is_kept = torch.ones(len(states), dtype=torch.bool)
@@ -105,7 +105,7 @@ class Interpolation:
         if self.by_clocks:
             times = data["time"].values.astype(float)
             clocks = clocks_of(runs.numpy(), times, known.numpy())
-            at_phases_of_others = between_phases(
+            at_phases_of_others = interpolate_phases(
                 runs.numpy(), times, clocks, known, contexts[rows], times, self.smoother
             )
             between = torch.from_numpy(at_phases_of_others)
@@ -124,7 +124,7 @@ class Interpolation:
             times, contexts = data["time"].values.astype(float), scaled_contexts(data, data)
             # those that clocks are told by: all of them in deviations would be a copy of the runs
             few = tensors.evenly(data.sizes["component"], OF_CLOCKS).numpy()
-            states = without_gaps(data)[..., few] / deviations(data)[few]
+            states = bridge_gaps(data)[..., few] / deviations(data)[few]
             clocks = clocks_of(states, times, contexts)
         return InterpolatedRuns.of(projection, data, with_bars, clocks, self.smoother)
 
@@ -155,14 +155,14 @@ def _ends_early(data: xr.Dataset, is_known: Array, *, end: float = 0.1) -> Array
     times = data["time"].values.astype(float)
     last = np.where(is_known, times, -np.inf).max(1)  # (C,)
     is_short = last < times[-1] - end * (times[-1] - times[0])
-    relative = without_gaps(data) / deviations(data)
+    relative = bridge_gaps(data) / deviations(data)
     moves = [not comes_to_rest(relative[run, known]) for run, known in enumerate(is_known)]
     return is_short & np.array(moves)
 
 
 def _filled(data: xr.Dataset) -> xr.Dataset:
     """Return states of runs alone, with straight lines over gaps."""
-    return data[["state"]].assign(state=(DIMS, without_gaps(data), data["state"].attrs))
+    return data[["state"]].assign(state=(DIMS, bridge_gaps(data), data["state"].attrs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ class InterpolatedRuns:
             return whole
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
-            whole = replace(whole, kernel=likely(whole._in_phase(0.0), whole._known))
+            whole = replace(whole, kernel=likely(whole._align_phases(0.0), whole._known))
         several, farthest = whole._left_out(train)
         calibration = None
         if sum(map(len, several)) > 1:
@@ -328,7 +328,7 @@ class InterpolatedRuns:
         """Contexts (C, p) of the runs, scaled."""
         return torch.from_numpy(scaled_contexts(self.runs, self.runs))
 
-    def _in_phase(self, clock: float) -> Tensor:
+    def _align_phases(self, clock: float) -> Tensor:
         """Return states (C, T, n) of the runs, in deviations, at equal times, or at the phases that
         a run with this clock has at these.
         """
@@ -400,14 +400,14 @@ class InterpolatedRuns:
         """
         known = self._known
         if self.clocks is None:
-            runs = self._in_phase(0.0)
+            runs = self._align_phases(0.0)
             return changes(runs, known, wanted, groups, smoother=self.smoother)
         several = []
         own = clock_at(self.clocks, known, wanted)
         of_clocks = torch.from_numpy(self.clocks)
         since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
         for context, clock in zip(wanted, own, strict=True):
-            runs = self._in_phase(float(clock))
+            runs = self._align_phases(float(clock))
             (course,) = combined(self.smoother.weights(known, context[None]), runs)
             # later by a share of the time since the start, as the clock without a run has it
             (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
@@ -428,7 +428,7 @@ class InterpolatedRuns:
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
         samples = _times(self.runs)
         if self.clocks is not None:
-            at_times = between_phases(
+            at_times = interpolate_phases(
                 states.numpy(),
                 samples.numpy(),
                 self.clocks,
@@ -452,7 +452,7 @@ class InterpolatedRuns:
         run = xr.Dataset({"state": (DIMS, states, attrs)}, coords_of(frame, contexts, labels))
         if frame.layout:
             run.attrs["layout"] = frame.layout
-        run = with_extrapolation(run, frame, contexts, None)
+        run = add_extrapolation(run, frame, contexts, None)
         if self.calibration is None:
             return run
         lead = (times - _times(self.runs)[0]).numpy()
@@ -529,7 +529,7 @@ class InterpolatedRuns:
             longest = float(samples[-1] - samples[0]) - start
             length = float(times[-1] - times[0])
             # a count of days has an origin, a duration has none
-            unit = with_unit(strip_origin(time_units(self.runs)))
+            unit = append_unit(strip_origin(time_units(self.runs)))
             expected = f"at most {longest:.4g}{unit}, where the interpolated runs end"
             raise InputError("duration", expected=expected, got=f"{length:.4g}", fix=FIX)
 

@@ -15,7 +15,7 @@ from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
 from romkit.learning.contexts import coordinates_in_words, halfway
-from romkit.learning.errors import Errors, VariableErrors, of_kept
+from romkit.learning.errors import Errors, VariableErrors, mean_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.symptoms import shifted
 from romkit.metrics import per_unit
@@ -75,7 +75,7 @@ class Judged:
         """Mean of each of `errors` over the runs whose forecast is not lost, infinite where all are:
         beside the forecast, of the projection and of forecasts that need no model.
         """
-        return {name: of_kept(errors) for name, errors in self.errors.items()}
+        return {name: mean_kept(errors) for name, errors in self.errors.items()}
 
     @property
     def scale(self) -> Array:

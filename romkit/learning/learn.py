@@ -44,7 +44,7 @@ from romkit.learning.leftout import (
     left_out,
 )
 from romkit.learning.reading import Source, described
-from romkit.learning.rhythm import with_rhythm
+from romkit.learning.rhythm import add_rhythm
 from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
@@ -149,7 +149,7 @@ def learn(
         ('time', 'component')
     """
     began = process_time()
-    data, hidden = _with_hidden(source, context, time, group)
+    data, hidden = _describe_hidden(source, context, time, group)
     for variant in variants:
         checks.one_of("variants", variant, VARIANTS)
     check_number(data, 3)
@@ -163,7 +163,7 @@ def learn(
         spaces = Spaces(train, _rows(train, train.sizes["trajectory"]), device=device)
         return learned_steady(spaces, test, seconds, policy)
     if period is not None:
-        data = with_rhythm(data, period)
+        data = add_rhythm(data, period)
     train, test = _divided(data, held_out)
     spaces = Spaces(train, _rows(train, FOLDS), device=device, variants=variants)
     if bounded and kinds is None:
@@ -201,7 +201,7 @@ def learn(
     return model
 
 
-def _with_hidden(
+def _describe_hidden(
     source: Source, context: str | Sequence[str] | None, time: str | None, group: str | None
 ) -> tuple[xr.Dataset, HiddenContext | None]:
     """Describe runs, with the parameters that nobody recorded where they are asked for."""

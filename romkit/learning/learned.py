@@ -16,7 +16,7 @@ from romkit.core.display import Display, as_text
 from romkit.core.errors import InputError
 from romkit.data import fields
 from romkit.learning import saved, words
-from romkit.learning.errors import Errors, VariableErrors, of_kept
+from romkit.learning.errors import Errors, VariableErrors, mean_kept
 from romkit.learning.judged import Judged
 from romkit.learning.page import write_page
 from romkit.learning.rhythm import drive
@@ -145,8 +145,8 @@ class Learned(Judged, Display):
         return replace(
             self,
             interpolated=None,
-            errors=_by_law(self.errors),
-            errors_of_variables=_of_each(self.errors_of_variables, _by_law),
+            errors=_relabel_errors(self.errors),
+            errors_of_variables=_map_errors(self.errors_of_variables, _relabel_errors),
         )
 
     def _refuse_arguments_of_that_name(self, options: Mapping[str, object]) -> None:
@@ -224,7 +224,7 @@ class Learned(Judged, Display):
             InputError: runs that are interpolated, which have no law.
         """
         if self.interpolated is not None:
-            law_error = of_kept(self.errors["law"])
+            law_error = mean_kept(self.errors["law"])
             fix = f"model.of_law().export(...), whose forecasts err by {law_error:.2g}"
             raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
@@ -255,13 +255,13 @@ def _refuse_start(start: float) -> None:
         raise InputError("start", expected=expected, got=f"{start:g}", fix=fix)
 
 
-def _by_law(errors: Errors) -> Errors:
+def _relabel_errors(errors: Errors) -> Errors:
     """Return errors of a model whose forecasts are interpolated runs as those of its law."""
     baselines = {name: values for name, values in errors.items() if name != "law"}
     return baselines | {"forecast": errors["law"]}
 
 
-def _of_each(
+def _map_errors(
     errors_of_variables: Mapping[str, VariableErrors], change: Callable[[Errors], Errors]
 ) -> dict[str, VariableErrors]:
     """Return errors of each variable, changed."""

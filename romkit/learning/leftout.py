@@ -8,7 +8,7 @@ import xarray as xr
 
 from romkit.core import runtime
 from romkit.core.runtime import track
-from romkit.core.tensors import on_device
+from romkit.core.tensors import copy_to_device
 from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.data.context import contexts_of
@@ -16,12 +16,12 @@ from romkit.integrators import LearnedField
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL
 from romkit.laws.equations import Equation
-from romkit.laws.joint import jointly, with_terms
-from romkit.laws.phase import with_phase
+from romkit.laws.joint import fit_terms, jointly
+from romkit.laws.phase import add_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import LatentSamples
 from romkit.laws.shooting import POLISHED
-from romkit.laws.shorten import FitTo, with_same_terms
+from romkit.laws.shorten import FitTo, refit_terms
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
@@ -98,18 +98,18 @@ def fitted_model(
         # the laws of the folds, of the same terms, need as long as that of all runs
         seconds = min(shortening, runtime.left() / 2)
         if fold == ALL and seconds > 0:
-            law, refit = _of_all(law, candidate, train, seconds)
+            law, refit = _denoise_law(law, candidate, train, seconds)
         if bounded:
             law = bounded_law(law, train)
         # steps so short that their error is none of the law's; that of the solver of forecasts is
         # the same in all gaps between runs
         errors = judge.errors(law, judge.runs, POLISHED).clamp(min=Policy().floor)
         projection = candidate.spaces.projection(candidate.latents, fold)
-        law = with_phase(on_device(law, "cpu"), projection, candidate.spaces.kept(fold))
+        law = add_phase(copy_to_device(law, "cpu"), projection, candidate.spaces.kept(fold))
     return Fitted(projection, law, errors.numpy(force=True), refit)
 
 
-def _of_all(
+def _denoise_law(
     law: LearnedField, candidate: ModelCandidate, train: LatentSamples, seconds: float
 ) -> tuple[LearnedField, FitTo | None]:
     """Return the law of a complete state without the noise of its runs, or a shorter one, and what
@@ -121,12 +121,12 @@ def _of_all(
     without_noise = jointly(law, train, seconds)
     if without_noise is not law and candidate.follows_as_well(without_noise, law):
         assert isinstance(without_noise, Equation)
-        return without_noise, partial(with_terms, without_noise.basis)
+        return without_noise, partial(fit_terms, without_noise.basis)
     shorter = short(law, candidate, seconds)
     if shorter is law:
         return law, None
     assert isinstance(shorter, Equation)
-    return shorter, partial(with_same_terms, shorter)
+    return shorter, partial(refit_terms, shorter)
 
 
 def left_out(

@@ -12,7 +12,7 @@ from romkit.data import context_names
 from romkit.learning import words
 from romkit.learning.bars import LEVEL
 from romkit.learning.contexts import in_words
-from romkit.learning.errors import of_kept
+from romkit.learning.errors import mean_kept
 from romkit.learning.judged import Judged
 from romkit.learning.rollouts import quiet
 
@@ -168,7 +168,7 @@ def _variables_table(learned: Judged) -> str:
     head = ["variable", "forecast, in its unit", *learned.errors]
     rows = []
     for name, errors in learned.errors_of_variables.items():
-        in_deviations = [_number(of_kept(values)) for values in errors.relative.values()]
+        in_deviations = [_number(mean_kept(values)) for values in errors.relative.values()]
         rows.append([name, words.in_unit(errors), *in_deviations])
     return _table(head, rows)
 

@@ -18,7 +18,7 @@ def waves(times: Array, period: float) -> Array:
     return np.stack([np.sin(phase), np.cos(phase)], axis=-1)
 
 
-def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
+def add_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
     """Return data with a rhythm as their inputs, which begins with the first time.
 
     Raises:
@@ -37,7 +37,7 @@ def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
 
 def drive(data: xr.Dataset, period: float, start: float, duration: float) -> tuple[Control, Array]:
     """Return inputs of a law of driven runs as a function of the time since a start, and the times
-    of their kinks: the straight lines between samples that `with_rhythm` gives, which the law was
+    of their kinks: the straight lines between samples that `add_rhythm` gives, which the law was
     fitted and judged with, continued at the mean interval.
 
     Waves without these corners are another drive, of larger amplitude between coarse samples.

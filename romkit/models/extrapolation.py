@@ -18,7 +18,7 @@ SHARE = 0.1
 HALF_WIDTHS = "half widths of its range"
 
 
-def with_extrapolation(
+def add_extrapolation(
     run: xr.Dataset,
     frame: Frame,
     contexts: Tensor,
@@ -41,12 +41,12 @@ def with_extrapolation(
         `state_distance`, 1 where the samples of a law end, or the residual of sampled rows is ten
         times that of training data.
     """
-    beyond = _beyond_range(contexts, frame)
+    beyond = _distance_outside(contexts, frame)
     way = _off_hull(contexts, frame)
-    run = _with_context_distance(run, beyond, way)
+    run = _add_context_distance(run, beyond, way)
     reasons = _context_in_words(beyond, frame) + _hull_in_words(beyond, way, frame)
     if distance is not None:
-        run = _with_state_distance(run, distance)
+        run = _add_state_distance(run, distance)
         reasons += _state_in_words(run["state_distance"])
     if reasons:
         fix = "context_distance and state_distance of the result say how far"
@@ -57,7 +57,7 @@ def with_extrapolation(
     return run
 
 
-def _beyond_range(contexts: Tensor, frame: Frame) -> Tensor:
+def _distance_outside(contexts: Tensor, frame: Frame) -> Tensor:
     """Return distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of
     it.
     """
@@ -129,7 +129,7 @@ def _ways_of_each(points: Array, wanted: Array, *, one: float = 1e3) -> Array:
     return ways
 
 
-def _with_context_distance(run: xr.Dataset, beyond: Tensor, way: Tensor) -> xr.Dataset:
+def _add_context_distance(run: xr.Dataset, beyond: Tensor, way: Tensor) -> xr.Dataset:
     if beyond.shape[-1] > 0:
         distance = torch.maximum(beyond.amax(-1), way.norm(dim=-1))  # (C,) or (C, T)
     else:
@@ -139,7 +139,7 @@ def _with_context_distance(run: xr.Dataset, beyond: Tensor, way: Tensor) -> xr.D
     return run.assign(context_distance=(dims, distance.double().numpy(), attrs))
 
 
-def _with_state_distance(run: xr.Dataset, distance: TensorMap) -> xr.Dataset:
+def _add_state_distance(run: xr.Dataset, distance: TensorMap) -> xr.Dataset:
     z = torch.from_numpy(run["latent"].values)
     # a region has no distance from NaN; zero stands in for it, and is masked below
     diverged = z.isnan().any(-1)

@@ -109,7 +109,7 @@ class LatentModel:
 
     def field(self, c: Tensor) -> Field:
         """f(t, w) at contexts (B, p)."""
-        problem = self.reduced.at_constant(c).problem
+        problem = self.reduced.fix_context(c).problem
         dynamics = self.reduced.dynamics
         assert isinstance(dynamics, LatentField)
         return dynamics.field(problem)
@@ -119,13 +119,13 @@ class LatentModel:
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor:
         """Return states (B, n) of the full model, or of its image in a basis."""
-        parts = self.reduced.at_constant(c).decode(w)
+        parts = self.reduced.fix_context(c).decode(w)
         return torch.cat(parts, -1)
 
     def encode(self, c: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Latent states (B, d) of full states, and of velocities, (B, n)."""
         now = torch.zeros((), dtype=torch.float64)
-        return self.reduced.at_constant(c).start(now, tuple(states))
+        return self.reduced.fix_context(c).start(now, tuple(states))
 
     def start(self, c: Tensor, start: Tensor) -> Array:
         """Latent state (d,) of a latent or a full one."""

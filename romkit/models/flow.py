@@ -153,7 +153,7 @@ class LatentFlow(Flow):
         super().__init__(self._field, solver=solver, engine=engine, expected=expected)
 
     def _field(self, c: Tensor) -> Field:
-        return self.model.at_constant(c).field
+        return self.model.fix_context(c).field
 
     def _default_solver(self, field: Field, w: Tensor, c: Tensor, times: Tensor) -> Solver:
         if self._tolerance is not None:
@@ -161,7 +161,7 @@ class LatentFlow(Flow):
             longest = float(times[-1] - times[0]) / FEWEST_STEPS
             step = checked_step(field, w, times, rtol=rtol, dt=longest, make=even_steps, order=5)
             return even_steps(step)
-        return default_solver(self.model.at_constant(c).problem, times)
+        return default_solver(self.model.fix_context(c).problem, times)
 
 
 def _padded(number: int) -> int:

@@ -28,7 +28,7 @@ from romkit.integrators import (
 )
 from romkit.integrators.contracted import contracted
 from romkit.models import record
-from romkit.models.extrapolation import with_extrapolation
+from romkit.models.extrapolation import add_extrapolation
 from romkit.models.match import check_dynamics
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
@@ -89,7 +89,7 @@ class ReducedModel:
         """Return the model at contexts of trajectories, and with inputs of a law that has some."""
         return AtContexts(self, contexts, control)
 
-    def at_constant(self, c: Tensor) -> "AtContexts":
+    def fix_context(self, c: Tensor) -> "AtContexts":
         """Return the model at contexts (C, p) that stay."""
         return AtContexts(self, constant(c))
 
@@ -295,7 +295,7 @@ class AtContexts:
         over_time = self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)
         run.attrs |= record.provenance(projection, self.model.dynamics, self.model.device)
-        return with_extrapolation(run, projection.frame, over_time, self._distance(times))
+        return add_extrapolation(run, projection.frame, over_time, self._distance(times))
 
     def _distance(self, times: Tensor) -> TensorMap | None:
         """Return distance (..., T) of latent states (..., T, m) from the samples of their field, 1

@@ -107,7 +107,7 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
     model = ReducedModel.of(projection, dynamics, system)
     contexts = torch.from_numpy(context_columns(data, system.context_names))
     times = times_of(data)
-    at = model.at_constant(contexts)
+    at = model.fix_context(contexts)
     _check_autonomous(at, times)
     with torch.no_grad(), one_thread():
         states = trajectories(data, "state")

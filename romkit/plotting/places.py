@@ -134,7 +134,9 @@ def quantity(data: xr.Dataset, component: int, *, line: int = 16) -> str:
     if where != name:
         name, _, _ = where.partition(" at ")
     unit = layout_of(data).units[component]
-    return textwrap.fill(f"{name}{display.with_unit(unit, ' ({})')}", line, break_long_words=False)
+    return textwrap.fill(
+        f"{name}{display.append_unit(unit, ' ({})')}", line, break_long_words=False
+    )
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
@@ -152,5 +154,5 @@ def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
         unit = style.DEGREES.get(unit, unit)
         if value < 0 and unit in OPPOSITE:
             value, unit = -value, OPPOSITE[unit]
-        words.append(f"{dim} = {value:.3g}{display.with_unit(unit, ' {}')}")
+        words.append(f"{dim} = {value:.3g}{display.append_unit(unit, ' {}')}")
     return ", ".join(words)

@@ -177,7 +177,7 @@ def limits(values: Array) -> tuple[float, float]:
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
     """Return unit of a variable, put into `pattern`; nothing where it has none."""
     name = str(variable.attrs.get("units", ""))
-    return display.with_unit(DEGREES.get(name, name), pattern)
+    return display.append_unit(DEGREES.get(name, name), pattern)
 
 
 def label(variable: xr.DataArray) -> str:

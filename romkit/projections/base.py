@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from romkit.bases import Basis
 from romkit.core.boundary import unchecked
-from romkit.core.display import Display, first_line, pairs, with_unit
+from romkit.core.display import Display, append_unit, first_line, pairs
 from romkit.data.context import context_columns
 from romkit.data.contexts import context_array, one_context, only_one
 from romkit.data.conversions import in_unit, parameters_in_units
@@ -53,7 +53,7 @@ def _ranges(frame: Frame) -> list[str]:
         values = f"{a:.4g} ... {b:.4g}"
         if name in frame.fixed:
             values = f"{(a + b) / 2:.4g}"
-        texts.append(f"{name} {values}{with_unit(unit)}")
+        texts.append(f"{name} {values}{append_unit(unit)}")
     return texts
 
 
@@ -126,9 +126,9 @@ class Projection(Display, nn.Module):
         """Return the inner projection, of basis coordinates; the projection itself without a basis."""
         if self.basis is None:
             return self
-        return self.in_frame(self.frame.of_coordinates())
+        return self.replace_frame(self.frame.of_coordinates())
 
-    def in_frame(self, frame: Frame) -> "Projection":
+    def replace_frame(self, frame: Frame) -> "Projection":
         """Return a copy with another frame of as many coordinates: of full states behind a basis,
         or of the coordinates in it.
         """

@@ -51,12 +51,12 @@ class Division(NamedTuple):
             pieces.append(rows_of_context)
         inner = _inner(contexts)
         if not inner:
-            return cls._in_blocks(pieces)
+            return cls._divide_in_blocks(pieces)
         folds = [[k] for k in inner]
         return cls(pieces, folds, count)
 
     @classmethod
-    def _in_blocks(cls, pieces: list[Tensor]) -> "Division":
+    def _divide_in_blocks(cls, pieces: list[Tensor]) -> "Division":
         """Division of each context's snapshots into blocks of time, of which the k-th of all
         contexts are left out together.
         """

@@ -357,7 +357,7 @@ def _scaled(data: xr.Dataset) -> Frame:
     # squares of numbers below 1e-162 are zero, although these are no constant
     is_zero = std == 0
     if is_zero.any() and np.ptp(states[:, is_zero], axis=0).any():
-        raise _beyond_float32("smaller")
+        raise _exceeds_float32("smaller")
     frame._set(
         state_shift=states.mean(**exactly),
         state_std=std,
@@ -390,10 +390,10 @@ def _check_float32(frame: Frame) -> None:
     finite = bool(torch.cat([*frame.buffers()]).isfinite().all())
     if positive and finite:
         return
-    raise _beyond_float32("larger" if positive else "smaller")
+    raise _exceeds_float32("larger" if positive else "smaller")
 
 
-def _beyond_float32(size: str) -> InputError:
+def _exceeds_float32(size: str) -> InputError:
     return InputError(
         "data",
         expected="states and contexts that float32 can hold",
@@ -438,10 +438,12 @@ def _extreme_contexts(data: xr.Dataset, names: Names, *, most_contexts: int = 10
     contexts = contexts[np.isfinite(contexts).all(-1)]
     if len(contexts) <= most_contexts:
         return contexts
-    return _on_hull(contexts, [names.index(name) for name in varied])
+    return _hull_vertices(contexts, [names.index(name) for name in varied])
 
 
-def _on_hull(contexts: Array, varied: Sequence[int], *, most_parameters: int = 4) -> Array | None:
+def _hull_vertices(
+    contexts: Array, varied: Sequence[int], *, most_parameters: int = 4
+) -> Array | None:
     """Return those of many contexts (K, p) that are vertices of their hull; None where there are
     too many parameters to tell.
 

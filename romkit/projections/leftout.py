@@ -46,7 +46,7 @@ class Sums(NamedTuple):
     terms: Tensor | None
 
     @classmethod
-    def along_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
+    def sum_over_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
         """Return sums of snapshots at contexts with these terms (N, Q)."""
         products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
         features = products.flatten(-2)
@@ -257,7 +257,7 @@ class LeftOut:
                 contexts.append(self.c[row])
         return torch.stack(contexts)
 
-    def without_folds(self, settings: Settings) -> Pair:
+    def leave_folds_out(self, settings: Settings) -> Pair:
         """`left_out_contexts`, and the coefficients of the monomials there (C, K, R), of least
         squares without the fold of each.
         """
@@ -403,7 +403,7 @@ class LeftOut:
             if stays:
                 of_piece = Sums(*of_latents, of_context[0])
             else:
-                of_piece = Sums.along_contexts(of_context, of_latents, self.residual[piece])
+                of_piece = Sums.sum_over_contexts(of_context, of_latents, self.residual[piece])
             sums.append(of_piece)
         return sums
 

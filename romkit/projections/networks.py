@@ -40,7 +40,7 @@ def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     return value, slope, curvature
 
 
-def _without_numbers() -> bool:
+def _is_sizing() -> bool:
     """Tell whether sizes alone are asked for; arithmetic without numbers would import torch's
     compiler, which takes seconds.
     """
@@ -49,7 +49,7 @@ def _without_numbers() -> bool:
 
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """(rows, columns) matrix with orthonormal columns, uniformly distributed."""
-    if _without_numbers():
+    if _is_sizing():
         return torch.empty(rows, columns)
     gaussian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
@@ -109,7 +109,7 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
     """Uniform in [-bound, bound], drawn in float64 so that a seed means the same in every
     precision.
     """
-    if _without_numbers():
+    if _is_sizing():
         return torch.empty(shape)
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
     centred = (2 * draw - 1) * bound

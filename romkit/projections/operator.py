@@ -189,11 +189,11 @@ class Operator:
         if split is None or self._seeds is not None:
             return None
         maps, weight, shift = split
-        hidden = self.of_hidden(maps, weight.shape[-2])
+        hidden = self.resize_operator(maps, weight.shape[-2])
         factor = self._frame.denormalise_tangent(weight).mT
         return LastLayer(hidden, factor, self._frame.denormalise(shift))
 
-    def of_hidden(self, maps: EncoderDecoder, size: int) -> "Operator":
+    def resize_operator(self, maps: EncoderDecoder, size: int) -> "Operator":
         """Operator of maps to this number of units in place of the state, at the same contexts."""
         frame = self._frame
         names = [f"a{k}" for k in range(size)]
@@ -348,7 +348,7 @@ class Operator:
             P = unchecked(Operator)(
                 frame, self._maps, self.context, self.latent_dim, self._seeds, self._at
             )
-            states = basis.of_chunks(states, basis.mean.numpy())
+            states = basis.project_chunks(states, basis.mean.numpy())
         return P.in_chunks(Operator.encode, states, self.latent_dim)
 
     def _decoded_chunks(self, latents: Chunked) -> Chunked:
@@ -399,7 +399,7 @@ class Operator:
         """
         if self._seeds is not None:
             values = values.rechunk({0: -1})
-        x, c = self._beside_contexts(values)
+        x, c = self._append_contexts(values)
         frame = self._frame
         at = self._at
         axes = self.context.ndim
@@ -409,7 +409,7 @@ class Operator:
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
-        def of_chunk(x: Array, c: Array) -> Array:
+        def apply_to_chunk(x: Array, c: Array) -> Array:
             lead = c.shape[: axes - 1]
             c = c.reshape(*lead, -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
@@ -418,7 +418,7 @@ class Operator:
                 return function(make(maps=maps, context=c), x)
 
         return da.apply_gufunc(
-            of_chunk,
+            apply_to_chunk,
             "(n),(p)->(k)",
             x,
             c,
@@ -427,7 +427,7 @@ class Operator:
             allow_rechunk=True,
         )
 
-    def _beside_contexts(self, values: Chunked) -> tuple[Chunked, Chunked]:
+    def _append_contexts(self, values: Chunked) -> tuple[Chunked, Chunked]:
         """Return values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match
         them.
         """

@@ -336,13 +336,13 @@ class PolynomialManifold(Projection):
             near: list[Fitted] = []
             for fit in fits:
                 near += fit.within(relative, bound)
-            best, facts = self._by_rollouts(near, best, modes, frame, rollouts)
+            best, facts = self._choose_by_rollouts(near, best, modes, frame, rollouts)
         self._set(best, modes)
         facts["left_out_error"] = relative(best.chosen)
         facts["share"] = share[: self.latent_dim].tolist()
         return facts
 
-    def _by_rollouts(
+    def _choose_by_rollouts(
         self,
         fits: "list[Fitted]",
         best: "Fitted",
@@ -370,7 +370,7 @@ class PolynomialManifold(Projection):
         for fit in fits:
             settings = fit.chosen.settings
             # a rollout at a context that the fit has seen would favour what fits it best
-            contexts, coefficients = fit.least_squares.without_folds(settings)
+            contexts, coefficients = fit.least_squares.leave_folds_out(settings)
             P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
             errors = rollouts.errors(P, runs[usable])
             error = float(errors.square().mean().sqrt())

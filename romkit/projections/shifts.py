@@ -52,7 +52,7 @@ class Shifts:
         """
         number, points = self._fields(frame)
         _check_places(frame)
-        x = _on_ring(data, number, points)  # (trajectory, time, variable, point)
+        x = _ring_states(data, number, points)  # (trajectory, time, variable, point)
         coefficients = np.fft.rfft(x)[..., 1:]  # (trajectory, time, variable, wave number)
         power = np.nanmean(np.abs(coefficients) ** 2, axis=1)  # (trajectory, variable, wave number)
         largest = power[:, 0].argmax(-1) + 1
@@ -88,7 +88,7 @@ class Shifts:
         if layout.is_plain:
             number = self.variables
         points = n // number
-        if points * number != n or not _on_one_ring(layout):
+        if points * number != n or not _share_ring(layout):
             variables = [f"{variable.name} {variable.dims}" for variable in layout.variables]
             raise InputError(
                 "data",
@@ -122,7 +122,7 @@ class Shifts:
         return Wave(points, number, int(harmonics), units)
 
 
-def _on_one_ring(layout: Layout) -> bool:
+def _share_ring(layout: Layout) -> bool:
     """Tell whether variables have points along one and the same dimension."""
     shapes = set()
     for variable in layout.variables:
@@ -148,7 +148,7 @@ def _check_places(frame: Frame) -> None:
             )
 
 
-def _on_ring(data: xr.Dataset, number: int, points: int) -> Array:
+def _ring_states(data: xr.Dataset, number: int, points: int) -> Array:
     """Return states (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
     x = data["state"].transpose(*DIMS).values.astype(np.float64)
     x = x.reshape(*x.shape[:2], number, points)

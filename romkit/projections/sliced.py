@@ -33,23 +33,23 @@ class SlicedMaps(Curves):
         value, *rates = (curve[..., :-1] for curve in aligned)
         shape = self.frame.normalise(value)
         if not rates:
-            return _with_phases([self.maps.encode(shape)], aligned)
+            return _append_phases([self.maps.encode(shape)], aligned)
         tangents = map(self.frame.normalise_tangent, rates)
         z = self.maps.encode_jvp(shape, *tangents)
-        return _with_phases(z, aligned)
+        return _append_phases(z, aligned)
 
     def decoded(self, z: Curve) -> Curve:
         shapes = [curve[..., :-1] for curve in z]
         if len(z) == 1:
             y = [self.frame.denormalise(self.maps.decode(*shapes))]
-            return self.wave.placed(_with_phases(y, z))
+            return self.wave.placed(_append_phases(y, z))
         value, *rates = self.maps.decode_jvp(*shapes)
         tangents = map(self.frame.denormalise_tangent, rates)
         y = [self.frame.denormalise(value), *tangents]
-        return self.wave.placed(_with_phases(y, z))
+        return self.wave.placed(_append_phases(y, z))
 
 
-def _with_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
+def _append_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
     """Return shapes with the phases, which stand last in others."""
     curve = []
     for shape, phase in zip(shapes, phases, strict=True):

@@ -372,7 +372,7 @@ def _own(tensors: Tensors) -> Tensors:
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     """Return the projection of a header and tensors; one of `FAULTS` where these do not fit."""
     frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))
-    projection = _without_values(method, frame, header["config"])
+    projection = _empty_projection(method, frame, header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
@@ -399,7 +399,7 @@ def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
     return basis
 
 
-def _without_values(
+def _empty_projection(
     method: type[Projection], frame: Frame, config: dict[str, object]
 ) -> Projection:
     """Return a projection of these sizes whose parameters are still to come."""

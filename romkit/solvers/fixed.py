@@ -319,7 +319,7 @@ class Iterated(Solver):
         return max(self.tolerance, rounding)
 
 
-def with_step(known: Tensor, h: Tensor) -> Tensor:
+def append_step(known: Tensor, h: Tensor) -> Tensor:
     """`known` (..., k) with h beside it, member by member."""
     lead = known.shape[:-1]
     step = h.expand(*lead, 1)
@@ -337,7 +337,7 @@ class _Midpoint(Rule):
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         guess = y + rate / 2
-        return with_step(y, h / 2), guess
+        return append_step(y, h / 2), guess
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         y = known[..., :-1]

@@ -103,7 +103,7 @@ class System(EvolutionEquation):
             return _sampled(self, basis, data, tolerance)
         terms = self.terms()
         if not terms:
-            raise _without_terms(self)
+            raise _terms_refusal(self)
         return SystemThroughBasis(self, basis, Projected(terms, basis, device))
 
 
@@ -151,14 +151,14 @@ class SystemThroughBasis(System):
         state = dict(vars(self))
         state.pop("sketch", None)
         if isinstance(self.image, Projected):
-            state["image"] = self.image.with_coefficients([])
+            state["image"] = self.image.replace_coefficients([])
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         if isinstance(self.image, Projected):
             coefficients = [term.coefficient for term in self.full.terms()]
-            self.image = self.image.with_coefficients(coefficients)
+            self.image = self.image.replace_coefficients(coefficients)
 
     @property
     def state_names(self) -> list[str]:
@@ -278,7 +278,7 @@ def _sampled(
     return SystemThroughBasis(system, basis, rows.calibrated(*seen))
 
 
-def _without_terms(system: System) -> InputError:
+def _terms_refusal(system: System) -> InputError:
     if gives_rows(system):
         return InputError(
             "data",

@@ -19,7 +19,7 @@ from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.broadcast import align
-from romkit.core.display import Display, first_line, with_unit
+from romkit.core.display import Display, append_unit, first_line
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
@@ -153,13 +153,13 @@ class EvolutionEquation(Display):
         """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its
         rows (`rhs_rows`).
         """
-        raise self._without_rows()
+        raise self._rows_refusal()
 
     def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """Return rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils,
         for `through`.
         """
-        raise self._without_rows()
+        raise self._rows_refusal()
 
     def default_solver(self, context: Tensor | ContextFunction) -> Solver:
         """Solver of the full model at contexts (..., p), where no other is given by `using`: RK4,
@@ -221,7 +221,7 @@ class EvolutionEquation(Display):
         first, *_, last = (*self.state_names, self.state_names[-1])
         ranges = []
         for parameter in self.context:
-            span = f"{parameter.low:g} ... {parameter.high:g}{with_unit(parameter.units)}"
+            span = f"{parameter.low:g} ... {parameter.high:g}{append_unit(parameter.units)}"
             ranges.append(f"{parameter.name} {span} ({parameter.long_name})")
         sampling = f"{self.duration:g} {unit} per trajectory, every {self.dt:g}"
         return {
@@ -551,7 +551,7 @@ class EvolutionEquation(Display):
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    def _without_rows(self) -> InputError:
+    def _rows_refusal(self) -> InputError:
         return InputError(
             "rows",
             expected="a system that gives them",

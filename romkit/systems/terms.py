@@ -143,7 +143,7 @@ class Projected:
         shapes = ((k,), (r, k), (products, k))
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
 
-    def with_coefficients(self, coefficients: Sequence[TensorMap | None]) -> "Projected":
+    def replace_coefficients(self, coefficients: Sequence[TensorMap | None]) -> "Projected":
         """Return tensors of these terms with other coefficients, one for each term."""
         image = copy.copy(self)
         image.coefficients = list(coefficients)

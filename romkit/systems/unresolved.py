@@ -29,7 +29,7 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
     times, y, c = coordinates_of(system.full, system.basis, data)
     with torch.no_grad():
         if isinstance(system.image, Sampled):
-            shares = _of_rows(system.image, times, y, c)
+            shares = _evaluate_rows(system.image, times, y, c)
         else:
             shares = _of_terms(system, y, c)
     coords = {name: data[name] for name in ("time", *system.context_names)}
@@ -62,7 +62,7 @@ def _as_one_trajectory(system: ThroughBasis, data: xr.Dataset) -> xr.Dataset:
     return data.expand_dims("trajectory").assign_coords(contexts)
 
 
-def _of_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
+def _evaluate_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
     """(C, T) at times (T,), of coordinates (C, T, r) and contexts (C, T or 1, p)."""
     contexts = c.expand(-1, len(times), -1)
     shares = []

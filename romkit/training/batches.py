@@ -86,7 +86,7 @@ class FlatParameters:
             matrices.append(torch.stack(of_size, dim=1))
         return matrices
 
-    def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
+    def join_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
         """Put together what `matrices` cut."""
         pieces: dict[int, Tensor] = {}
         for members, alike in zip(self._alike.values(), matrices, strict=True):
@@ -188,10 +188,10 @@ class Batch(NamedTuple):
         unit: float = 1.0,
     ) -> "Batch":
         """Return each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time."""
-        return cls.from_snapshots(snapshots(data, every=every), frame, unit)
+        return cls.normalise_snapshots(snapshots(data, every=every), frame, unit)
 
     @classmethod
-    def with_gaps(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
+    def select_incomplete(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
         """Return each `every`-th snapshot (N, ...) of which some component is there, NaN in place
         of what is missing; velocities are zero.
         """
@@ -204,10 +204,10 @@ class Batch(NamedTuple):
         rows = rows._replace(state=state)
         kept = torch.from_numpy(present)
         rows = type(rows)(*(tensor[kept] for tensor in rows))
-        return cls.from_snapshots(rows, frame)
+        return cls.normalise_snapshots(rows, frame)
 
     @classmethod
-    def from_snapshots(cls, rows: Snapshots, frame: Frame, unit: float = 1.0) -> "Batch":
+    def normalise_snapshots(cls, rows: Snapshots, frame: Frame, unit: float = 1.0) -> "Batch":
         """Return snapshots in normalised coordinates, in the precision of the frame."""
         state, velocity, context = (tensor.double() for tensor in rows)
         # in float32 a large mean would swallow what varies about it

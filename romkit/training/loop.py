@@ -184,7 +184,7 @@ Reports = list[dict[str, object]]
 """Facts about each seed by name."""
 
 
-def by_seed(**columns: Tensor) -> Reports:
+def seed_reports(**columns: Tensor) -> Reports:
     """Return reports from tensors with a leading seed axis."""
     values = [column.tolist() for column in columns.values()]
     reports = []

@@ -140,7 +140,7 @@ class Reconstruction(LossTerm):
         >>> from romkit.training import Recipe, Reconstruction
         >>> Reconstruction()
         Reconstruction(velocity_weight=1.0)
-        >>> Recipe().with_settings({"velocity_weight": 0.5}).loss[0]
+        >>> Recipe().replace_settings({"velocity_weight": 0.5}).loss[0]
         Reconstruction(velocity_weight=0.5)
     """
 
@@ -160,7 +160,7 @@ class Penalty(LossTerm):
 
     Example:
         >>> from romkit.training import Penalty, Recipe
-        >>> Recipe().with_settings({"penalty_weight": 0.01}).loss
+        >>> Recipe().replace_settings({"penalty_weight": 0.01}).loss
         (Reconstruction(velocity_weight=1.0), Penalty(weight=0.01))
         >>> Penalty(-1.0)
         Traceback (most recent call last):

@@ -224,12 +224,12 @@ class Soap(Adam):
             side = slopes[k].transpose(axis, -2)
             new_means.append(mean.lerp(side @ side.mT, 1 - self.memory))
         # squares are averaged in the bases, and slopes in the coordinates, for the bases move
-        turned = flat.from_matrices(_turned(slopes, sides, bases))
+        turned = flat.join_matrices(_turned(slopes, sides, bases))
         averages = self._averages(state, state.moments[0], slope, turned.square())
         direction = _turned(flat.matrices(averages.mean), sides, bases)
-        scaled = flat.from_matrices(direction) / averages.scale
+        scaled = flat.join_matrices(direction) / averages.scale
         inverses = [basis.mT for basis in bases]
-        step = flat.from_matrices(_turned(flat.matrices(scaled), sides, inverses))
+        step = flat.join_matrices(_turned(flat.matrices(scaled), sides, inverses))
         moments = (averages.momentum, averages.square, *new_means, *bases)
         return state.theta - lr * step, moments
 

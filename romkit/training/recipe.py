@@ -127,7 +127,7 @@ class Recipe:
         >>> ncae = romkit.fit("ncae", data, latent_dim=2, preset=recipe, verbose=False)
         >>> len(ncae.report["losses"])
         2
-        >>> recipe.with_settings({"epochs": 100}).snapshots.epochs
+        >>> recipe.replace_settings({"epochs": 100}).snapshots.epochs
         100
     """
 
@@ -162,7 +162,7 @@ class Recipe:
         return dataclasses.replace(self.phase, every=every, dynamics=dynamics)
 
     @validated
-    def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
+    def replace_settings(self, settings: Mapping[str, object]) -> "Recipe":
         """Return the recipe with other values: its parts, settings of snapshots, weights of terms,
         dotted names of parts.
 
@@ -260,4 +260,4 @@ def _names() -> Names:
 
 
 SETTINGS = _names()
-"""Every name that `Recipe.with_settings` takes."""
+"""Every name that `Recipe.replace_settings` takes."""

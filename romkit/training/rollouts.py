@@ -21,7 +21,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.training.batches import AnyBatch, FlatParameters, generators_of
 from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
-from romkit.training.loop import Reports, by_seed, train
+from romkit.training.loop import Reports, seed_reports, train
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
 from romkit.training.schedules import Cosine
@@ -47,7 +47,7 @@ class RolloutTraining:
     Example:
         >>> from romkit.presets import quick
         >>> from romkit.training import RolloutTraining
-        >>> recipe = quick("lorenz96", "ncae").with_settings({"rollouts": RolloutTraining(steps=30, length=120)})
+        >>> recipe = quick("lorenz96", "ncae").replace_settings({"rollouts": RolloutTraining(steps=30, length=120)})
         >>> recipe.needs_system  # a preset for romkit.fit
         True
         >>> recipe.rollouts.window(0.0, samples=500), recipe.rollouts.window(0.9, samples=500)  # windows grow
@@ -142,7 +142,7 @@ def refine(
         per_epoch=1,
         label=f"refining {stacked.name}",
     )
-    return by_seed(rollout_diverged=~end.state.alive.squeeze(1), rollout_losses=end.losses.T)
+    return seed_reports(rollout_diverged=~end.state.alive.squeeze(1), rollout_losses=end.losses.T)
 
 
 def _windows(

@@ -23,7 +23,7 @@ from romkit.training.batches import AnyBatch, Batch, FlatParameters, batches, ba
 from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.latent import EvenTrajectories
 from romkit.training.leftout import LeftOutRollouts
-from romkit.training.loop import Reports, by_seed, train
+from romkit.training.loop import Reports, seed_reports, train
 from romkit.training.loss import LossTerm, Objective, attached, check_autonomous
 from romkit.training.phase import phase_fit
 from romkit.training.recipe import Recipe
@@ -156,7 +156,7 @@ class Run:
     def _rows_for_start(self, model: Projection, rows: Batch) -> Batch:
         """Return snapshots that a model starts from."""
         if model.takes_gaps:
-            return Batch.with_gaps(self.data, model.frame, self.plan.snapshots.every)
+            return Batch.select_incomplete(self.data, model.frame, self.plan.snapshots.every)
         return rows
 
     def _train_stack(
@@ -231,7 +231,7 @@ class Run:
         if held_out is not None:
             columns["validation_losses"] = end.best.losses.T
             columns["best_epoch"] = end.best.epoch.int()
-        return _joined(by_seed(**columns), [shared] * len(seeds))
+        return _joined(seed_reports(**columns), [shared] * len(seeds))
 
     def _speed(
         self,

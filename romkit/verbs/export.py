@@ -366,7 +366,7 @@ def _short_enough(model: ReducedModel, dt: float, *, checked_steps: int = 50) ->
     start = torch.tensor([_mean_latent(model)], dtype=torch.float64)
     times = dt * torch.arange(checked_steps + 1, dtype=torch.float64)
     with one_thread():
-        step = checked_step(model.at_constant(model.middle).field, start, times, rtol=1e-5, dt=dt)
+        step = checked_step(model.fix_context(model.middle).field, start, times, rtol=1e-5, dt=dt)
     if step < dt:
         fix = "give a shorter dt to choose it yourself"
         warn(

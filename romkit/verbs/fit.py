@@ -196,7 +196,7 @@ def _recipe(
     if isinstance(preset, str):
         recipe = PRESETS[preset](system, kind.name)
     of_recipe = {name: value for name, value in settings.items() if name in SETTINGS}
-    return recipe.with_settings(of_recipe)
+    return recipe.replace_settings(of_recipe)
 
 
 def _device(device: torch.device | None) -> torch.device:

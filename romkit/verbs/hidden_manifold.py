@@ -13,8 +13,8 @@ from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
-from romkit.hidden.reading import described, in_order, known_names, labels_of, with_hidden
-from romkit.hidden.starts import along_points
+from romkit.hidden.reading import assign_hidden, described, in_order, known_names, labels_of
+from romkit.hidden.starts import offset_points
 from romkit.projections import EncoderDecoder, Projection
 from romkit.verbs.fit import fit, method_of
 from romkit.verbs.training_set import raise_precision
@@ -103,13 +103,13 @@ def _told(data: xr.Dataset, rows: Array, number: int) -> Tensor:
                 ]
             )
         )
-    return along_points(torch.from_numpy(np.stack(features)), number)
+    return offset_points(torch.from_numpy(np.stack(features)), number)
 
 
 def _declared(data: xr.Dataset, known: Sequence[str], values: Array) -> xr.Dataset:
     """Return data with hidden parameters (C, r) that fill [-1, 1], as a model of them is scaled."""
     columns = {f"hidden{k + 1}": column for k, column in enumerate(values.T)}
-    data = with_hidden(data, tuple(known), columns)
+    data = assign_hidden(data, tuple(known), columns)
     for name in columns:
         data[name].attrs["training_range"] = [-1.0, 1.0]
     return data

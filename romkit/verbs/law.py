@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
-from romkit.core.tensors import on_device
+from romkit.core.tensors import copy_to_device
 from romkit.data import check_states
 from romkit.engine import Device
 from romkit.integrators import LearnedField
@@ -25,7 +25,7 @@ from romkit.laws.decoding import judge_of
 from romkit.laws.folds import Fold, folds_of, without
 from romkit.laws.joint import jointly
 from romkit.laws.noise import is_map
-from romkit.laws.phase import with_phase
+from romkit.laws.phase import add_phase
 from romkit.laws.refine import refined
 from romkit.laws.samples import one_axis
 from romkit.laws.shorten import FitTo, errors_of, shortened
@@ -142,7 +142,7 @@ def law(
     fit = replace(fit, source=source, report=report)
     if bounded:
         fit = bounded_law(fit, samples)
-    return on_device(with_phase(fit, projection, data), "cpu")
+    return copy_to_device(add_phase(fit, projection, data), "cpu")
 
 
 def short(

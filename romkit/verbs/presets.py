@@ -158,10 +158,12 @@ def dynamics(system: str, method: str) -> Recipe:
     recipe = quick(system, method)
     if system == "pendulum":  # second order, and its motions are no waves whose timing drifts
         rollouts = RolloutTraining(steps=300, every=5, length=60, weight=10.0, dynamics="galerkin")
-        return recipe.with_settings({"rollouts": rollouts})
+        return recipe.replace_settings({"rollouts": rollouts})
     rollouts = RolloutTraining(steps=600, length=120, weight=10.0)
     loss = [*recipe.loss, LatentVelocity(1.0)]
-    return recipe.with_settings({"loss": loss, "rollouts": rollouts, "phase": PhaseFit(steps=12)})
+    return recipe.replace_settings(
+        {"loss": loss, "rollouts": rollouts, "phase": PhaseFit(steps=12)}
+    )
 
 
 @validated

@@ -103,7 +103,7 @@ class TrainingSet:
         """Return the models of coordinates, as models of the states that were given."""
         if self.basis is not None:
             front = Frame.from_dataset(self.full, self.basis, self.frame)
-            return [raise_precision(model.in_frame(front)) for model in models]
+            return [raise_precision(model.replace_frame(front)) for model in models]
         if self.wave is not None:
             waves = [Sliced.of(model, self.wave, self.full) for model in models]
             return [raise_precision(model) for model in waves]

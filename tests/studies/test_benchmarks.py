@@ -186,7 +186,7 @@ def stack(request):
 
 def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
     training.check_geoopt(stack)
-    other = stack._replace(plan=stack.plan.with_settings({"velocity_weight": 1.01}))
+    other = stack._replace(plan=stack.plan.replace_settings({"velocity_weight": 1.01}))
     with pytest.raises(Disagreement, match="loss of geoopt's contestant differs"):
         training.check_geoopt(other)
 

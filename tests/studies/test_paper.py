@@ -68,7 +68,9 @@ def test_a_preset_that_changes_changes_the_keys_of_its_trainings(monkeypatch):
         return {task.name: task.key for task in tasks("smoke")}
 
     before, quick = keys(), PRESETS["quick"]
-    monkeypatch.setitem(PRESETS, "quick", lambda *names: quick(*names).with_settings({"clip": 5.0}))
+    monkeypatch.setitem(
+        PRESETS, "quick", lambda *names: quick(*names).replace_settings({"clip": 5.0})
+    )
     assert {name for name, key in keys().items() if key == before[name]} == {"lorenz96-bifurcation"}
 
 

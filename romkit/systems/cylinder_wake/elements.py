@@ -215,7 +215,7 @@ def _boundaries(velocity: Any) -> tuple[Array, ...]:
     """
     tolerance = 1e-9
 
-    def on_wall(x: Array) -> Array:
+    def is_wall(x: Array) -> Array:
         return (x[1] < tolerance) | (x[1] > HEIGHT - tolerance)
 
     def on_cylinder(x: Array) -> Array:
@@ -223,11 +223,11 @@ def _boundaries(velocity: Any) -> tuple[Array, ...]:
         distance = np.hypot(x[0] - across, x[1] - up)
         return distance < 1.002 * RADIUS
 
-    def at_inlet(x: Array) -> Array:
+    def is_inlet(x: Array) -> Array:
         return x[0] < tolerance
 
     components = []
-    for condition in (on_wall, on_cylinder, at_inlet):
+    for condition in (is_wall, on_cylinder, is_inlet):
         facets = velocity.mesh.facets_satisfying(condition, boundaries_only=True)
         numbers = velocity.get_dofs(facets).all()
         components.append(np.unique(numbers))

@@ -34,7 +34,7 @@ def steady(flow: Discretisation, viscosity: float, *, reynolds_step: float = 40.
     Raises:
         InputError: Newton's method does not find it.
     """
-    u = _without_inertia(flow)
+    u = _solve_stokes(flow)
     target = 0.1 / viscosity
     reached = 0.0
     step = reynolds_step
@@ -59,7 +59,7 @@ def steady(flow: Discretisation, viscosity: float, *, reynolds_step: float = 40.
     return u
 
 
-def _without_inertia(flow: Discretisation) -> Array:
+def _solve_stokes(flow: Discretisation) -> Array:
     """(n,) the flow at Reynolds number zero."""
     u = flow.inflow
     factors = flow.saddle(flow.stiffness)

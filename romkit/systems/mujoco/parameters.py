@@ -87,11 +87,11 @@ class Target:
         if self.kind == "option":
             yield spec.option
         elif self.kind == "default":
-            yield from self._of_class(spec)
+            yield from self._class_elements(spec)
         else:
             yield getattr(spec, self.kind)(self.name)
 
-    def _of_class(self, spec: "mujoco.MjSpec") -> list[object]:
+    def _class_elements(self, spec: "mujoco.MjSpec") -> list[object]:
         """Return a default class, and elements that take the number from it, or from a class within
         it.
 

@@ -378,10 +378,10 @@ class MuJoCo(MechanicalSystem):
                 continue
             if self._same_at_ends(number, parameter):
                 span = f"{parameter.low:g} to {parameter.high:g}"
-                raise _without_effect(name, f"{name}={span}")
+                raise _effect_refusal(name, f"{name}={span}")
             for target, alone in _single_targets(parameter).items():
                 if self._same_at_ends(number, alone):
-                    raise _without_effect(name, repr(target))
+                    raise _effect_refusal(name, repr(target))
 
     def _same_at_ends(self, number: int, parameter: ModelParameter) -> bool:
         """Tell whether a parameter in place of the one of this number changes nothing over its
@@ -474,7 +474,7 @@ def _read(path: FilePath) -> "mujoco.MjSpec":
         ) from error
 
 
-def _without_effect(name: str, target: str) -> InputError:
+def _effect_refusal(name: str, target: str) -> InputError:
     return InputError(
         f"context {name}",
         expected="targets that change the motion",

@@ -93,7 +93,7 @@ def field(model):
     """The latent field at as many contexts as there are members, and where it starts."""
     projection, given = model
     F = torch.linspace(3.14, 3.18, MEMBERS, dtype=torch.float64).unsqueeze(1)
-    reduced = ReducedModel.of(projection, given.get("dynamics"), given.get("system")).at_constant(F)
+    reduced = ReducedModel.of(projection, given.get("dynamics"), given.get("system")).fix_context(F)
     start = torch.full((MEMBERS, projection.latent_dim), 0.1, dtype=torch.float64)
     return reduced.field, start
 

@@ -8,7 +8,7 @@ import torch
 
 import romkit
 from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
-from romkit.learning.clocks import at_phases, between_phases, clock_at, clocks_of
+from romkit.learning.clocks import at_phases, clock_at, clocks_of, interpolate_phases
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns, obstacle
 from tests.quick import linear_laws_only
@@ -63,7 +63,7 @@ def test_one_motion_at_several_speeds_is_exact_between_the_runs(motion, law):
     assert clocks == pytest.approx(law(contexts) - np.median(law(contexts)), abs=2e-4)
     unseen = np.array([0.07, 0.5, 0.93])
     known, wanted = torch.tensor(contexts[:, None]), torch.tensor(unseen[:, None])
-    between = between_phases(states, TIMES, clocks, known, wanted, TIMES)
+    between = interpolate_phases(states, TIMES, clocks, known, wanted, TIMES)
     assert np.abs(between - runs(motion, law, unseen)).max() < 5e-3
 
 

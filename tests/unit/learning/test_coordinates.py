@@ -10,7 +10,7 @@ from romkit.data.context import contexts_of
 from romkit.data.coordinates import coordinates_of, with_coordinates
 from romkit.laws import PolynomialLaw
 from romkit.learning.candidates import Spaces, interpolations, of_coordinates
-from romkit.learning.clocks import between_phases
+from romkit.learning.clocks import interpolate_phases
 from romkit.learning.contexts import scaled, scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.numerics import folds
@@ -141,7 +141,7 @@ def test_heat_at_several_diffusivities_has_clocks_in_the_logarithm():
     # slower than all runs
     known = torch.from_numpy(scaled_contexts(train, train))
     wanted = torch.from_numpy(scaled(np.array([[0.05]]), train))
-    slower = between_phases(data.state.values, TIMES, clocks, known, wanted, TIMES)
+    slower = interpolate_phases(data.state.values, TIMES, clocks, known, wanted, TIMES)
     assert np.abs(slower - heat(np.array([0.05]))).max() < 1e-3
 
 

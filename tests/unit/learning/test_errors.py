@@ -7,7 +7,7 @@ import xarray as xr
 
 import romkit
 from romkit.laws.baselines import interpolated_runs
-from romkit.learning.errors import forecasts_of, of_kept
+from romkit.learning.errors import forecasts_of, mean_kept
 
 OFFSETS = {"force": 3.0, "heat": 0.5}
 
@@ -91,7 +91,7 @@ def test_a_lost_forecast_is_infinite_and_leaves_the_others_their_mean(component)
     forecasts = forecasts_of(run, train, test)
     errors = forecasts.errors["forecast"]
     assert np.isinf(errors[1])
-    assert of_kept(errors) == errors[0]
+    assert mean_kept(errors) == errors[0]
     of_variables = forecasts.errors_of_variables
     name = "force" if component < 3 else "heat"
     assert np.isinf(of_variables[name].absolute["forecast"][1])

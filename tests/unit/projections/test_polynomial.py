@@ -336,7 +336,7 @@ class Preferring:
 def with_rollouts(data, rollouts, **settings):
     frame = Frame.from_dataset(data).double()
     model = PolynomialManifold(frame, torch.Generator().manual_seed(0), **settings).double()
-    rows = Batch.with_gaps(data.assign(velocity=0 * data.state), frame, 1)
+    rows = Batch.select_incomplete(data.assign(velocity=0 * data.state), frame, 1)
     return model, model.initialise(rows.y, rows.c, rollouts)
 
 

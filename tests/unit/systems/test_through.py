@@ -354,7 +354,7 @@ def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod,
 def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
-    reduced = ReducedModel.of(model, Galerkin(), sampled).at_constant(c)
+    reduced = ReducedModel.of(model, Galerkin(), sampled).fix_context(c)
     full = rod.problem(Path.constant(model.double()(c)), c)
     slow, fast = Galerkin().field(full)(T0, z), Galerkin().field(reduced.problem)(T0, z)
     assert torch.allclose(fast, slow, rtol=1e-2)

@@ -218,7 +218,7 @@ def test_a_method_is_a_name_or_a_class_or_one_with_its_sizes(lorenz_data):
 
 def test_settings_by_name_by_object_and_dotted_mean_the_same():
     base = PRESETS["dynamics"]("lorenz96", "ncae")
-    dotted = base.with_settings(
+    dotted = base.replace_settings(
         {"rollouts.steps": 30, "snapshots.epochs": 5, "phase": None, "latent_weight": 0.0}
     )
     rollouts, loss = dataclasses.replace(base.rollouts, steps=30), [Reconstruction(), Penalty()]
@@ -228,10 +228,10 @@ def test_settings_by_name_by_object_and_dotted_mean_the_same():
         "phase": None,
         "loss": loss,
     }
-    assert dotted == base.with_settings(objects)
-    assert dotted.with_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
-    assert Recipe().with_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
-    refused("settings", Recipe().with_settings, {"rollouts.lenght": 7})
+    assert dotted == base.replace_settings(objects)
+    assert dotted.replace_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
+    assert Recipe().replace_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
+    refused("settings", Recipe().replace_settings, {"rollouts.lenght": 7})
     assert Recipe(rollouts=RolloutTraining(every=3), phase=PhaseFit()).timing.every == 3
     json.dumps(base.to_json())
 

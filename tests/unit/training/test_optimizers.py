@@ -277,7 +277,7 @@ def test_in_the_bases_of_the_coordinates_it_is_adam(method):
     adam, _, _ = run(Adam(**moments), 5, method)
     assert torch.allclose(soap.theta, adam.theta, rtol=0, atol=1e-12)
     matrices = flat.matrices(soap.theta)
-    assert torch.equal(flat.from_matrices(matrices), soap.theta)
+    assert torch.equal(flat.join_matrices(matrices), soap.theta)
     assert sum(x.shape[1] for x in matrices) == len(flat.names)
     assert len({x.shape[2:] for x in matrices}) == len(matrices)
 
@@ -298,7 +298,7 @@ def test_rotated_matrices_take_rotated_steps(seed, method):
     ]
 
     def rotated(vector):
-        return flat.from_matrices(_turned(flat.matrices(vector), sides, [A.mT for A in rotations]))
+        return flat.join_matrices(_turned(flat.matrices(vector), sides, [A.mT for A in rotations]))
 
     count = len(sides)
     first, second, bases = *state.moments[:2], state.moments[2 + count :]
