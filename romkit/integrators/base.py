@@ -211,6 +211,8 @@ class LatentField(LatentDynamics):
 class LearnedField(LatentField, Display):
     """A latent field that was fitted to data and does not look at the full-order one: a law.
 
+    It depends on no time, since it is judged on segments of runs; what drives a system is an input.
+
     Attributes:
         order: 1 if it gives ż, 2 if it gives z̈.
         latent_dim: m.

@@ -183,7 +183,6 @@ class LimitCycle(TrajectoryEstimator):
     """
 
     degree: Natural | None = None
-    quick = True
 
     def candidates(self, samples: LatentSamples) -> "list[LimitCycle]":
         if self.degree is not None:

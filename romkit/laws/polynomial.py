@@ -110,8 +110,6 @@ class PolynomialLaw(TrajectoryEstimator):
     poles: tuple[float, ...] = ()
     ridge: NotNegative = 1e-8
 
-    quick = True
-
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
         of_context = _highest(samples)
         highest = HIGHEST.get(samples.inputs.shape[-1], 1)

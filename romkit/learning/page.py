@@ -183,7 +183,7 @@ def _trials_table(learned: Judged) -> str:
         terms = str(row["terms"]) if row["terms"] else ""
         seconds = f"{row['seconds']:.1f}"
         rows.append([name, f"{row['error']:.2g}", str(row["folds"]), terms, seconds])
-    return _table(["candidate", "error", "folds", "coefficients", "CPU seconds"], rows)
+    return _table(["candidate", "error", "folds", "coefficients tried", "CPU seconds"], rows)
 
 
 def _sentence(text: str) -> str:

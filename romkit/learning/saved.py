@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from romkit.core.errors import FileError
+from romkit.core.errors import FileError, InputError
 from romkit.core.files import LEARNED, atomic_folder, plain, read_list, reason, write_list
 from romkit.core.types import Array
 from romkit.core.version import VERSION
@@ -114,8 +114,19 @@ def _of_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(estimator: Estimator) -> dict[str, object]:
-    """Return name and settings of a law."""
+    """Return name and settings of a law.
+
+    Raises:
+        InputError: a law that is not one of romkit's, which a file cannot name.
+    """
     names = {kind: name for name, kind in LAWS.items()}
+    if type(estimator) not in names:
+        raise InputError(
+            "kinds",
+            expected=f"one of {', '.join(LAWS)}, which a file can name",
+            got=type(estimator).__name__,
+            fix="export the model, or learn with one of these",
+        )
     law = names[type(estimator)]
     values = {field.name: getattr(estimator, field.name) for field in dataclasses.fields(estimator)}
     # a library of terms of its own has no place in text

@@ -1,4 +1,8 @@
-"""The numbers by which one candidate is preferred to another, all in one place."""
+"""The numbers by which one candidate is preferred to another.
+
+One standard error is the rule of `hidden.search.as_good`, `projections.leftout.simplest` and
+`laws.shorten.Limit`, too, each with folds of its own.
+"""
 
 from dataclasses import dataclass
 
@@ -56,7 +60,9 @@ class Policy:
         return np.log(np.clip(finite, self.floor, self.diverged))
 
     def is_as_good(self, logarithms: Array, of_best: Array) -> bool:
-        """Tell whether errors are equal to the least ones, run by run (k,), by their logarithms."""
+        """Tell whether errors are equal to the least ones, by logarithms (k,) of the runs of all folds,
+        one fold after the other.
+        """
         return self._are_near(logarithms, of_best, self.standard_errors)
 
     def is_refuted(self, logarithms: Array, of_best: Array) -> bool:

@@ -38,7 +38,9 @@ BOUNDED = ("polynomial", "limit-cycle")
 """Laws that are tried by default where they have to be bounded."""
 
 KINDS = (*BOUNDED, "rational")
-"""Laws that are tried by default, those that such data can have."""
+"""Laws that are tried by default, in this order, but for those that refuse the data; the search ends
+where one errs by `Policy.enough`.
+"""
 
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
@@ -59,7 +61,7 @@ def law(
     left out.
 
     By default polynomials of several degrees in the latents and in the context, fitted to
-    trajectories by multiple shooting, and closed orbits are raced on folds of left-out contexts, of
+    trajectories by multiple shooting, closed orbits and rational laws are raced on folds of left-out contexts, of
     one context on folds of runs, of a single run on blocks of time. Errors are those of decoded
     states over whole runs; where no law keeps the phase over these, over segments of some periods.
     The simplest law within one standard error of the best is fitted to all runs. Its rollouts stay
@@ -256,7 +258,7 @@ def kind_of(estimator: Estimator) -> str:
 
 
 def report_of(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> list[dict]:
-    """Make a row for each trial, in their order."""
+    """Make a row for each trial, in their order; its terms are those before a law is shortened."""
     rows = []
     for trial in trials:
         candidate = trial.candidate

@@ -52,7 +52,10 @@ def test_candidates_that_are_far_behind_leave_the_race():
 
 
 def test_candidates_come_back_where_the_first_fold_was_an_easy_one():
-    """Three that lead on the first fold lose runs of the others; what was dropped there does not."""
+    """Three that lead on the first fold lose runs of the others; what was dropped there does not.
+
+    Means differ by between one and two standard errors.
+    """
     lucky = [Known(f"lucky {k}", [0.01, 0.01, 0.02, 2.0, 2.0, 2.0]) for k in range(3)]
     steady = Known("steady", np.full(6, 0.05), complexity=9)
     poor = Known("poor", np.full(6, 0.6))

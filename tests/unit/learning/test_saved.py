@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import romkit
 from romkit.cli.main import app
-from romkit.core.errors import FileError
+from romkit.core.errors import FileError, InputError
 from romkit.core.files import LEARNED
 from tests.quick import LINEAR, linear_laws_only
 
@@ -205,3 +205,14 @@ def test_the_command_line_takes_a_level_where_there_are_bars(saved, tmp_path, mo
     result = by_command_line(folder, runs, "--level", "0.5")
     has_bars = model.interpolated is not None or model.calibration is not None
     assert (result.exit_code == 0) == has_bars, result.output
+
+
+def test_settings_that_a_file_cannot_name_are_refused(tmp_path):
+    class Own(type(LINEAR)):
+        """A law of a user."""
+
+    model = romkit.learn(turning(), latent_dim=2, kinds=[LINEAR], seconds=2.0)
+    settings = Own(**vars(LINEAR))
+    with pytest.raises(InputError, match="kinds"):
+        replace(model, settings=settings).save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
