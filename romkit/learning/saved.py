@@ -38,6 +38,7 @@ def write(learned: Judged, folder: Path) -> None:
     """Write a learned model into a folder, which is made; an earlier one is replaced once the new one
     is complete.
     """
+    content = _numbers(learned)  # what cannot be written is refused before a folder is made
     with atomic_folder(folder) as staged:
         save_model(learned.projection, staged / PROJECTION)
         save_model(learned.law, staged / LAW)
@@ -49,7 +50,6 @@ def write(learned: Judged, folder: Path) -> None:
             save_dataset(learned.calibration.to_dataset(), staged / CALIBRATION)
         if learned.interpolated is not None:
             learned.interpolated.save(staged)
-        content = _numbers(learned)
         content["has_intervals"] = learned.calibration is not None
         content["has_hidden_context"] = learned.hidden is not None
         content["is_interpolated"] = learned.interpolated is not None
