@@ -153,24 +153,34 @@ def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
             one has, or the number of a run of another one.
     """
     columns = [columns_of_runs(map(str, table))[:1] for table in tables]
-    times = [[name for name in TIMES if name in table] for table in tables]
+    times = [_columns_of_time(table) for table in tables]
     if not any(columns) and times.count(times[0]) == len(tables):
         return [table.assign(run=k) for k, table in enumerate(tables)]
+    number = "number the runs of all files in one table, pandas.concat(tables)"
+    merge = "parameters of the runs: samples.merge(parameters, on='run') has both"
+    _check_alike("runs", paths, columns, number)
+    _check_alike("times", paths, times, merge)
     seen: set[object] = set()
-    for path, table, column, time in zip(paths, tables, columns, times, strict=True):
-        runs = {*table[column[0]]} if column else set()
-        problem, fix = "", "number the runs of all files in one table, pandas.concat(tables)"
-        if column != columns[0]:
-            problem = f"has runs called {listed(column) or 'nothing'}, {paths[0]} others or none"
-        elif time != times[0]:
-            problem = f"has times called {listed(time) or 'nothing'}, {paths[0]} others or none"
-            fix = "parameters of the runs: samples.merge(parameters, on='run') has both"
-        elif runs & seen:
-            problem = f"has {column[0]} {min(map(str, runs & seen))}, as another file has"
-        if problem:
-            raise FileError(path, problem=problem, fix=fix)
+    for path, table in zip(paths, tables, strict=True):
+        column = columns[0][0]
+        runs = {*table[column]}
+        if runs & seen:
+            problem = f"has {column} {min(map(str, runs & seen))}, as another file has"
+            raise FileError(path, problem=problem, fix=number)
         seen |= runs
     return tables
+
+
+def _columns_of_time(table: pd.DataFrame) -> list[str]:
+    return [name for name in TIMES if name in table]
+
+
+def _check_alike(what: str, paths: Paths, names: Sequence[list[str]], fix: str) -> None:
+    """Raise where a table has other columns of runs, or of times, than the first one."""
+    for path, found in zip(paths, names, strict=True):
+        if found != names[0]:
+            problem = f"has {what} called {listed(found) or 'nothing'}, {paths[0]} others or none"
+            raise FileError(path, problem=problem, fix=fix)
 
 
 def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:

@@ -115,20 +115,26 @@ def _run_and_time(
     if run is None:
         names = (name for name in columns_of_runs(table.columns) if name not in context)
         run = next(names, None)
-    roles = [("time", time), *(("context", name) for name in context)]
-    for role, name in roles + ([] if run is None else [("trajectory", run)]):
-        if role == "context" and name not in table.columns:
+    columns = list(table.columns)
+    checks.one_of("time", time, columns)
+    _check_has_contexts(columns, context)
+    if run is not None:
+        checks.one_of("trajectory", run, columns)
+        _check_every_row(table[run], run)
+    return run, time
+
+
+def _check_has_contexts(columns: Sequence[str], context: Sequence[str]) -> None:
+    """Raise where a parameter is no column."""
+    for name in context:
+        if name not in columns:
             raise InputError(
                 "context",
                 expected="a column of this name, or braces in the names of the files",
                 got=repr(name),
-                fix=checks.nearest(name, map(str, table.columns))
+                fix=checks.nearest(name, map(str, columns))
                 or f"give romkit.learn('run_{{{name}}}.csv'), say, where the names of the files have it",
             )
-        checks.one_of(role, name, list(table.columns))
-    if run is not None:
-        _check_every_row(table[run], run)
-    return run, time
 
 
 def time_among_columns(table: pd.DataFrame, guesses: Guesses) -> str | None:

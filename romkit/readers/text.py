@@ -82,27 +82,21 @@ def table_of_text(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
         FileError: no table, or cells that are not as many as names.
         ValueError: of pandas, rows that it does not read.
     """
-    rows = [line for line in lines if line.strip() and not line.lstrip().startswith(COMMENT)]
+    rows = _rows_of(lines)
     if not rows:
         raise FileError(path, problem="holds no table", fix=BY_PANDAS)
     separator = next((mark for mark in ";\t," if mark in rows[0]), BLANKS)
     names, units = _cells(rows[0], separator), {}
     if any(map(_is_number, names)):
-        # OpenFOAM writes the names as the last comment
-        comments = lines[: lines.index(rows[0])]
-        names = _cells(comments[-1].lstrip("#% "), separator) if comments else []
+        names = _names_in_comment(lines[: lines.index(rows[0])], separator)
     else:
-        rows = rows[1:]
-        below = _cells(rows[0], separator) if rows else names
-        if len(below) == len(names) and not any(map(_may_be_value, below)):
-            units = dict(zip(names, (cell.strip("[]()") for cell in below), strict=True))
-            rows = rows[1:]
+        units = _units_below(names, rows[1:], separator)
+        rows = rows[2:] if units else rows[1:]
     _check_width(path, names, rows, separator)
-    body = "\n".join(rows)
     table = pd.read_csv(
-        io.StringIO(body),
+        io.StringIO("\n".join(rows)),
         sep=separator,
-        decimal="," if separator != "," and DECIMAL_COMMA.search(body) else ".",
+        decimal=_decimal_of(rows, separator),
         header=None,
         names=[name or f"Unnamed: {column}" for column, name in enumerate(names)],
         index_col=False,
@@ -111,6 +105,30 @@ def table_of_text(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
     )
     table.attrs = {"units": {name: unit for name, unit in units.items() if name and unit}}
     return table
+
+
+def _rows_of(lines: Sequence[str]) -> list[str]:
+    """Select the lines that are neither empty nor comments."""
+    return [line for line in lines if line.strip() and not line.lstrip().startswith(COMMENT)]
+
+
+def _decimal_of(rows: Sequence[str], separator: str) -> str:
+    """Return the decimal mark, a comma where one is found that does not separate."""
+    has_comma = any(map(DECIMAL_COMMA.search, rows))
+    return "," if has_comma and separator != "," else "."
+
+
+def _names_in_comment(comments: Sequence[str], separator: str) -> list[str]:
+    """Return names of columns from the last comment, where OpenFOAM writes them."""
+    return _cells(comments[-1].lstrip("#% "), separator) if comments else []
+
+
+def _units_below(names: Sequence[str], rows: Sequence[str], separator: str) -> dict[str, str]:
+    """Return units of columns from the first row, where all its cells are text; else none."""
+    below = _cells(rows[0], separator) if rows else []
+    if len(below) != len(names) or any(map(_may_be_value, below)):
+        return {}
+    return dict(zip(names, (cell.strip("[]()") for cell in below), strict=True))
 
 
 def _check_width(path: str | Path, names: Sequence[str], rows: Sequence[str], mark: str) -> None:
