@@ -22,7 +22,14 @@ def available() -> float:
     return min(_machine_memory(), _container_memory(), _address_memory())
 
 
-def refuse_too_large(name: str, size: int, *, multiple: int = 10) -> None:
+SMALLER = (
+    "take every second time or cell, fewer runs, or coordinates in a basis, "
+    "romkit.basis(data).project(data)"
+)
+"""Ways to smaller data."""
+
+
+def refuse_too_large(name: str, size: int, *, multiple: int = 10, fix: str = SMALLER) -> None:
     """Refuse data with which the memory would not suffice.
 
     Args:
@@ -31,16 +38,16 @@ def refuse_too_large(name: str, size: int, *, multiple: int = 10) -> None:
         multiple: memory that a whole search takes at most, in this size: of 80 MB in 10 runs of 50
             samples of 20 000 components 5.6 with a law and 8.8 with runs interpolated at equal
             phases, and 8.6 of 32 MB, where the same code counts for more.
+        fix: what to do.
     """
     free = available()
     if multiple * size > free:
         raise InputError(
             name,
-            expected=f"runs of at most {free / multiple / 1e9:.2g} GB, which need {multiple} times "
+            expected=f"at most {free / multiple / 1e9:.2g} GB, which need {multiple} times "
             f"their size of the {free / 1e9:.2g} GB that are free",
             got=f"{size / 1e9:.2g} GB",
-            fix="take every second time or cell, fewer runs, or coordinates in a basis, "
-            "romkit.basis(data).project(data)",
+            fix=fix,
         )
 
 

@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from romkit.core.memory import refuse_too_large
+
 
 def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
     """Monomials of degree d from those of degree d - 1, `level`: z₀ times all of them, then z₁ times
@@ -50,6 +52,9 @@ class Monomials:
     """
 
     def __init__(self, variables: int, degree: int):
+        factors = degree * math.comb(variables + degree, degree)
+        if factors > 1e7:  # 80 MB; a look at the memory takes longer than few monomials
+            refuse_too_large("degree", 8 * factors, multiple=2, fix="a lower one")
         self.variables, self.degree = variables, degree
         self.factors: list[tuple[int, ...]] = []
         for d in range(degree + 1):

@@ -21,6 +21,7 @@ from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.display import Display, append_unit, first_line
 from romkit.core.errors import InputError
+from romkit.core.memory import refuse_too_large
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
@@ -468,8 +469,11 @@ class EvolutionEquation(Display):
         """
         contexts, rng = self._contexts(split, seed, named | (context or {}))
         count = checks.steps(duration or self.duration, self.dt)
-        times = torch.arange(count, dtype=torch.float64) * self.dt
         start = self.start(contexts, rng)
+        # states, their rates, and a copy of both while they are put together
+        fix = "a shorter one, a larger dt, or fewer contexts"
+        refuse_too_large("duration", 8 * count * start.numel(), multiple=4, fix=fix)
+        times = torch.arange(count, dtype=torch.float64) * self.dt
         motion = unchecked(self.simulate)(start, contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))

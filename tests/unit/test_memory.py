@@ -31,3 +31,12 @@ def test_the_limit_of_addresses_counts():
     before, after = map(float, done.stdout.split())
     assert 0 < after <= min(before, 2**34)
     assert available() > 0
+
+
+def test_what_no_memory_holds_is_refused_at_once():
+    states = np.random.default_rng(0).normal(size=(4, 11, 3))
+    runs = romkit.data.from_arrays(states, 0.1, context={"c": np.arange(4.0)})
+    with pytest.raises(InputError, match="degree"):
+        romkit.fit("polynomial-manifold", runs, latent_dim=2, degree=10**7)
+    with pytest.raises(InputError, match="duration"):
+        romkit.systems.Lorenz96(transient=0.0).dataset(F=3.0, duration=1e9)
