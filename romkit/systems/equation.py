@@ -470,9 +470,10 @@ class EvolutionEquation(Display):
         contexts, rng = self._contexts(split, seed, named | (context or {}))
         count = checks.steps(duration or self.duration, self.dt)
         start = self.start(contexts, rng)
+        state = start[0]
         # states, their rates, and a copy of both while they are put together
         fix = "a shorter one, a larger dt, or fewer contexts"
-        refuse_too_large("duration", 8 * count * start.numel(), multiple=4, fix=fix)
+        refuse_too_large("duration", 8 * count * state.numel(), multiple=4, fix=fix)
         times = torch.arange(count, dtype=torch.float64) * self.dt
         motion = unchecked(self.simulate)(start, contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
