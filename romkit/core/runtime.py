@@ -207,13 +207,6 @@ def pieces(count: int, label: str) -> Iterator[slice]:
                 length *= 2
 
 
-def memory() -> float:
-    """Bytes of memory of this machine; infinite where it does not say."""
-    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
-        return math.inf
-    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-
 _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pysindy", "xarray")
 
 

@@ -11,6 +11,7 @@ from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.memory import refuse_too_large
 from romkit.integrators.region import Region
 from romkit.laws.base import Estimator, TrajectoryEstimator
 from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
@@ -250,10 +251,7 @@ def _check_numbers(samples: LatentSamples, settings: PolynomialLaw) -> None:
     # normal equations and their factor, and derivatives of a run in the windows that are followed
     derivatives = min(len(times), SAMPLES) * samples.targets.shape[-1]
     needed = 8 * number * (2 * number + derivatives)
-    if needed > runtime.memory():
-        expected = f"fits in {runtime.memory() / 1e9:.2g} GB, the memory of this machine"
-        got = f"{needed / 1e9:.2g} GB for {number} coefficients"
-        raise InputError("latent_dim", expected=expected, got=got, fix="fewer latents, or DMD")
+    refuse_too_large("latent_dim", needed, multiple=1, fix="fewer latents, or DMD")
     most = int(complete.sum()) * samples.targets.shape[-1]
     if number > most:
         expected = f"at most {most} coefficients, the numbers in the data"

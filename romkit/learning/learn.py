@@ -104,8 +104,8 @@ def learn(
         latent_dim: number of latents; by default chosen.
         kinds: of laws to choose from, as of `romkit.law`, by name or by their settings,
             `SINDy(degree=2)`; by default polynomials, closed orbits and rational laws, of small
-            states sparse equations too. Of the name "interpolation" are runs that are interpolated: among these
-            kinds where they are better, as by default, and alone in any case.
+            states sparse equations too. Of the name "interpolation" are runs that are interpolated:
+            among these kinds where they are better, as by default, and alone in any case.
         variants: of these candidates that are tried, all of `romkit.learning.VARIANTS` by default:
             "clocks" of interpolated runs, and "coordinates" 1/c and log c.
         period: of what drives all runs from outside, in step since their first time; its sine and

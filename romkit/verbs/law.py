@@ -61,9 +61,9 @@ def law(
     left out.
 
     By default polynomials of several degrees in the latents and in the context, fitted to
-    trajectories by multiple shooting, closed orbits and rational laws are raced on folds of left-out contexts, of
-    one context on folds of runs, of a single run on blocks of time. Errors are those of decoded
-    states over whole runs; where no law keeps the phase over these, over segments of some periods.
+    trajectories by multiple shooting, closed orbits and rational laws are raced on folds of left-out
+    contexts, of one context on folds of runs, of a single run on blocks of time. Errors are those of
+    decoded states over whole runs; where no law keeps the phase over these, over segments of some periods.
     The simplest law within one standard error of the best is fitted to all runs. Its rollouts stay
     near the data for ten times their length, also from displaced starts, or the next one is taken.
 

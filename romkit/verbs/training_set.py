@@ -11,6 +11,7 @@ from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.core import checks, runtime
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.memory import refuse_too_large
 from romkit.data import check_dataset, check_states, context_names, snapshots
 from romkit.data.context import is_declared
 from romkit.data.velocity import needing_velocity
@@ -201,16 +202,11 @@ def _load_chunks(data: xr.Dataset, *, copies: int = 5) -> xr.Dataset:
     for variable in data.data_vars.values():
         if variable.chunks:
             size += 8 * variable.size
-    memory = runtime.memory()
-    if copies * size > memory:
-        most = f"{memory / copies / 1e9:.3g} GB"
-        raise InputError(
-            "data",
-            expected=f"at most {most} without a basis, of which training makes {copies}",
-            got=f"{size / 1e9:.3g} GB in chunks, in float64",
-            fix="add basis=64, say, which reads chunk by chunk, or select some: "
-            "data.isel(time=slice(None, None, 10))",
-        )
+    fix = (
+        "add basis=64, say, which reads chunk by chunk, or select some: "
+        "data.isel(time=slice(None, None, 10))"
+    )
+    refuse_too_large("data", size, multiple=copies, fix=fix)
     return runtime.computed("data", data)[0]
 
 

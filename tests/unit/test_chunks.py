@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.core import runtime
+from romkit.core import memory
 from romkit.core.errors import FileError
 from tests.refusals import refused
 
@@ -247,7 +247,7 @@ def test_bad_input(tmp_path, monkeypatch):
     refused("z", P.decode, some[..., :3])
     refused("x", P.encode, lazy.state.data[..., :5])
     refused("x", pod(lazy).encode, lazy.state.data[:3])
-    monkeypatch.setattr(runtime, "memory", lambda: 4.0 * DATA.nbytes)
+    monkeypatch.setattr(memory, "available", lambda: 4.0 * DATA.nbytes)
     refused("data", romkit.fit, "pod", lazy, latent_dim=2)
     refused("matches no file", romkit.open, tmp_path / "none*.nc", error=FileError)
     (tmp_path / "bad.nc").write_bytes(b"nothing")
