@@ -112,8 +112,8 @@ def learn(
             cosine are then inputs of the law, and `forecast` gives them by itself.
         seconds: of the processor, about how long all of it may take, but for hidden parameters. Two
             thirds are for the choice; fits to whole runs, of all runs and of the folds, share the rest,
-            and end early where it is used up. A first candidate is always fitted, to all runs and without
-            those of each fold, which alone takes about 20 s for fields of 50 MB.
+            and end early where it is used up. A first candidate is always fitted, to all runs and
+            without those of each fold, whatever that takes.
         bounded: make it a law that cannot blow up, as in `romkit.law`.
         device: "cpu" (default) or "cuda", where laws are fitted, as in `romkit.law`.
         seed: of all random numbers.
