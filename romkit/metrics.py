@@ -1,6 +1,6 @@
 """Metrics: each is one function of tensors, with its definition, units and source.
 
-The error of a forecast is one everywhere: `nrmse` in the deviations of `per_unit`, over time or its
+The error of a forecast is one everywhere: `nrmse` in the deviations of `pool_units`, over time or its
 mean.
 """
 
@@ -51,7 +51,7 @@ def diverged(states: Series) -> Tensor:
     return ~states.isfinite().all(-1).cummin(-1).values
 
 
-def per_unit(std: Array, data: xr.Dataset) -> Array:
+def pool_units(std: Array, data: xr.Dataset) -> Array:
     """Return the deviations σ (n,) in which errors are measured: one for all components of a unit,
     or without units of one variable, the root mean square of their standard deviations; 1 where all
     of these are constant.
@@ -69,7 +69,7 @@ def per_unit(std: Array, data: xr.Dataset) -> Array:
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
         >>> std = np.zeros(36)
         >>> std[:9] = 2.0  # of a quarter of the ring
-        >>> romkit.metrics.per_unit(std, data)[[0, 35]]
+        >>> romkit.metrics.pool_units(std, data)[[0, 35]]
         array([1., 1.])
     """
     group = scale_groups(data)
@@ -78,7 +78,7 @@ def per_unit(std: Array, data: xr.Dataset) -> Array:
 
 
 def deviations(data: xr.Dataset) -> Array:
-    """Return the deviations (n,) of data in which errors are measured, as `per_unit` has them.
+    """Return the deviations (n,) of data in which errors are measured, as `pool_units` has them.
 
     Example:
         >>> import romkit
@@ -86,31 +86,29 @@ def deviations(data: xr.Dataset) -> Array:
         >>> romkit.metrics.deviations(data).shape
         (36,)
     """
-    return per_unit(deviation_of_components(data), data)
+    return pool_units(component_deviation(data), data)
 
 
-def deviation_of_components(data: xr.Dataset) -> Array:
+def component_deviation(data: xr.Dataset) -> Array:
     """Return the standard deviation (n,) of each component, without what is missing.
 
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
-        >>> romkit.metrics.deviation_of_components(data).shape
+        >>> romkit.metrics.component_deviation(data).shape
         (36,)
     """
-    return reduce_in_pieces(np.nanstd, data["state"].values)
+    return reduce_chunks(np.nanstd, data["state"].values)
 
 
-def reduce_in_pieces(
-    statistic: Callable[..., Array], states: Array, *, piece: int = 2**20
-) -> Array:
+def reduce_chunks(statistic: Callable[..., Array], states: Array, *, piece: int = 2**20) -> Array:
     """Return a statistic (n,) over runs and times of states (C, T, n), in pieces of so many numbers:
     those that look for NaN take the memory of what they are given two or three times.
 
     Example:
         >>> import numpy as np
         >>> import romkit
-        >>> romkit.metrics.reduce_in_pieces(np.nanmean, np.arange(6.0).reshape(1, 2, 3))
+        >>> romkit.metrics.reduce_chunks(np.nanmean, np.arange(6.0).reshape(1, 2, 3))
         array([1.5, 2.5, 3.5])
     """
     number = max(1, min(states.shape[-1], math.ceil(states.size / piece)))
@@ -124,7 +122,7 @@ def nrmse(truth: Vectors, rom: Tensor, std: Tensor) -> Tensor:
     is.
 
     σ (n,) is a standard deviation over the training data: everywhere in romkit that of the
-    component's unit (`per_unit`). Of each component alone it is the NRMSE of Vlachas et al. (2020),
+    component's unit (`pool_units`). Of each component alone it is the NRMSE of Vlachas et al. (2020),
     Backpropagation algorithms and reservoir computing, eq. 22, where components that hardly move
     count as much as the others.
 
@@ -218,7 +216,7 @@ def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
     Args:
         P: the projection operator, at the context of the states.
         x: (..., n) states in physical units.
-        std: (n,) deviations in which the distance is measured, `per_unit` of
+        std: (n,) deviations in which the distance is measured, `pool_units` of
             `projection.frame.state_std` say.
 
     NaN where a member has diverged.

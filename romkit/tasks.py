@@ -163,7 +163,7 @@ class Executor:
         workers = self.workers
         if workers is None:
             workers = WIDTHS[self.cluster]
-        object.__setattr__(self, "workers", checks.at_least("workers", workers, 1))
+        object.__setattr__(self, "workers", checks.check_minimum("workers", workers, 1))
         if self.cluster == "debug":
             self._check_single()
             return

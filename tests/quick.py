@@ -17,5 +17,5 @@ def linear_laws_only() -> Iterator[None]:
     With `kinds` it would compare no interpolation with that law.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("romkit.learning.candidates.settings_of", lambda kind: LINEAR)
+        patch.setattr("romkit.learning.candidates.law_settings", lambda kind: LINEAR)
         yield

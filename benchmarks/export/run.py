@@ -78,7 +78,7 @@ def make_models() -> dict[str, AtContexts]:
     context = torch.full((1, 1), F, dtype=torch.float64)
     contexts = Contexts(context, context)
     return {
-        name: ReducedModel.of(P, dynamics, system).at(contexts)
+        name: ReducedModel.build(P, dynamics, system).at(contexts)
         for name, (P, dynamics, system) in given.items()
     }
 

@@ -77,7 +77,7 @@ class ByLaw:
         """Return states (T, n) without their noise, of a law that was fitted together with them."""
         if getattr(self.law, "last", None) is None:
             return smoothed(samples)
-        family, shapes = self.projection.for_law(self.runs)
+        family, shapes = self.projection.law_space(self.runs)
         return denoised(self.law, PolynomialLaw.samples(family, shapes))[0].numpy()
 
     @property

@@ -20,7 +20,7 @@ from romkit.integrators import Galerkin
 from romkit.projections import Frame, NcAE, Path, Projection
 from romkit.projections.operator import Operator
 from romkit.solvers import RK4, Adaptive, Solver
-from romkit.solvers.fixed import step_by_tensor
+from romkit.solvers.fixed import step_tensor
 from romkit.systems import Lorenz96
 
 DT = 0.01
@@ -119,7 +119,7 @@ def captured(problem: Problem) -> Solve:
         h = times.new_full((intervals,), DT)
         if not captured_steps:
             example = (problem.g, times[0], problem.z0, h[0])
-            captured_steps["kernel"] = CapturedSteps(step_by_tensor, *example, fused=True)
+            captured_steps["kernel"] = CapturedSteps(step_tensor, *example, fused=True)
         states = times.new_empty(intervals, *problem.z0.shape)
         steps = torch.full((intervals,), STEPS)
         kernel = captured_steps["kernel"]

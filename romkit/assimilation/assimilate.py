@@ -85,7 +85,7 @@ def assimilate(
         {'trajectory': 1, 'time': 100, 'parameter': 1}
     """
     settings = {"false_alarms": None, "seed": 0} | settings
-    seen = Observations.of(source, observations, sensors, timed=True)
+    seen = Observations.read(source, observations, sensors, timed=True)
     tracker = Tracker(source, noise=noise, training=training, sensors=sensors, **settings)
     started = time.perf_counter()
     times = seen.times.numpy()

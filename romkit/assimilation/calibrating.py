@@ -79,7 +79,7 @@ def calibrate(
         >>> calibration.d.shape[1], calibration.values.shape[1]
         (1, 36)
     """
-    seen = Observations.of(projection, observations, sensors)
+    seen = Observations.read(projection, observations, sensors)
     y = samples_of(seen, dynamics)
     repeats = y.shape[-1] // len(seen.rows)  # times of a window
     std = tensors.divisor(projection.frame.state_std.double()[seen.rows])
@@ -97,7 +97,7 @@ def calibrate(
         of_d = d[chosen]
         of_w = w[chosen]
         numbers = trajectory[chosen].unique(return_inverse=True)[1]
-        error = ModelError.of(of_d, of_w, numbers, errors[chosen] / noise)
+        error = ModelError.fit(of_d, of_w, numbers, errors[chosen] / noise)
         untried = torch.zeros(0)
         return Calibration(
             predict,
@@ -128,7 +128,7 @@ def _nearest_latents(
     y = values.unsqueeze(1)  # (K, 1, N)
     no_modes = std.new_zeros(len(std), 1)
     no_covariance = std.new_zeros(len(d), 1, 1)
-    weight = Weight.of(no_modes, no_covariance, y.isfinite())
+    weight = Weight.build(no_modes, no_covariance, y.isfinite())
     held = torch.full_like(d[0], KNOWN)
     unbounded = torch.full_like(d[0], torch.inf)
     problem = LeastSquares(predict, y, EXACT * std, weight, (d, held), unbounded)
@@ -203,7 +203,7 @@ def _checked_training(
     left out.
     """
     frame = predict.frame
-    data = Trajectories.of(
+    data = Trajectories.read(
         training, frame.context_names, frame.state_names, frame.fields, units=frame.units
     )
     contexts = len(data.contexts.initial.unique(dim=0))

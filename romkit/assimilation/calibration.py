@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from romkit.assimilation.leastsquares import LeastSquares
-from romkit.assimilation.modelerror import ModelError, Weight, rows_of_trajectories
+from romkit.assimilation.modelerror import ModelError, Weight, trajectory_rows
 from romkit.assimilation.observations import Observations
 from romkit.assimilation.prediction import Prediction
 from romkit.core import runtime, tensors
@@ -210,7 +210,7 @@ class Calibration:
         error = error.unflatten(0, (-1, groups))  # (M, G, N)
         covariance = self.error.covariance(d)
         modes = self.error.modes / noise
-        weight = Weight.of(modes, covariance, y.isfinite())
+        weight = Weight.build(modes, covariance, y.isfinite())
         corrected = y - self.noise * error
         mean, precision = prior
         priors = mean.expand(len(y), -1), precision
@@ -298,7 +298,7 @@ def _check_prior(name: str, pair: Sequence[float]) -> None:
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
     """Return rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
-    of_trajectories = rows_of_trajectories(trajectory)
+    of_trajectories = trajectory_rows(trajectory)
     together = min(groups, *map(len, of_trajectories))
     pieces = []
     for samples in of_trajectories:

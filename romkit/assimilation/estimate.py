@@ -102,7 +102,7 @@ def infer(
     }
     calibration = _calibration(source, observations, arguments, solver, engine, starts)
     predict = calibration.predict
-    seen = Observations.of(predict.projection, observations, predict.rows.tolist())
+    seen = Observations.read(predict.projection, observations, predict.rows.tolist())
     y = samples_of(seen, predict.dynamics)
     _check(calibration, seen, y)
     stated = calibration.prior(prior or {})
@@ -127,7 +127,7 @@ def infer(
         "noise": sorted({*calibration.noise.tolist()}),
         "level": level,
         "false_alarms": false_alarms,
-        "false_alarms_hold_for": _like_training(calibration),
+        "false_alarms_hold_for": _describe_windows(calibration),
         "starts": starts,
         "seconds": time.perf_counter() - started,
     }
@@ -210,7 +210,7 @@ def _variables(
     return variables
 
 
-def _like_training(calibration: Calibration) -> str:
+def _describe_windows(calibration: Calibration) -> str:
     """Windows for which the share of false alarms was measured, in words."""
     predict = calibration.predict
     low = predict.context(calibration.d.amin(0))

@@ -40,7 +40,7 @@ from romkit.data.trajectories import Trajectories
 from romkit.data.units import Units
 from romkit.engine.threads import one_thread
 from romkit.models import Dynamics
-from romkit.models.fields import model_of
+from romkit.models.fields import find_model
 from romkit.projections import Projection
 from romkit.systems import System
 
@@ -157,18 +157,18 @@ class Tracker:
         names = names_of(source)
         context_names = _context_names(source)
         rows = torch.tensor(rows_of(names, sensors))
-        self._sensors = Sensors.of(source, rows.tolist())
+        self._sensors = Sensors.pick(source, rows.tolist())
         context = complete_keys(context, context_names)
         self.parameters = [name for name in context_names if name not in context]
         free = [context_names.index(name) for name in self.parameters]
-        correlated = _covariance_of(noise, len(rows)) if noise.ndim == 2 else None
+        correlated = _covariance(noise, len(rows)) if noise.ndim == 2 else None
         if correlated is not None:
             noise = torch.from_numpy(correlated).diagonal().sqrt()
         noise = noises_of(noise, rows).numpy()
         drift = _checked_drift(drift, len(free))
         data = _training(training, context_names, names, units_of(source))
         c = _contexts(data, context_names, context)
-        model = forecasting(model_of(source, dynamics, system), rows, noise, window)
+        model = forecasting(find_model(source, dynamics, system), rows, noise, window)
         with torch.no_grad(), one_thread():
             library, views, error, size = _learned(model, data, c, free, rows)
         self._seed = seed
@@ -225,7 +225,7 @@ class Tracker:
 
     def restart(self, seed: Seed = 0) -> None:
         """Forget all observations."""
-        self._state = State.before(self._setup, seed)
+        self._state = State.initial(self._setup, seed)
 
     @torch.no_grad()
     @one_thread()
@@ -351,7 +351,7 @@ class Tracker:
         return np.nanmax(values, axis=0)
 
 
-def _covariance_of(noise: Tensor, sensors: int) -> Array:
+def _covariance(noise: Tensor, sensors: int) -> Array:
     """Return the covariance (s, s) of the noise, which has to be one."""
     covariance = noise.double().numpy()
     got = f"shape {covariance.shape}"
@@ -494,7 +494,7 @@ def _learned(
     views, _ = model.view(w[chosen], own_contexts, own_contexts)
     observed = states[0][chosen][:, rows].numpy()
     squares = np.square(views - observed)  # (L, s)
-    _warn_of_foreign_runs(squares.mean(1), observed.var(0).mean(), chosen // len(data.times), data)
+    _warn_foreign_runs(squares.mean(1), observed.var(0).mean(), chosen // len(data.times), data)
     error = squares.mean(0)
     # members begin from these states at the parameters that are known
     contexts = np.repeat(c, len(data.times), axis=0)[chosen]
@@ -504,7 +504,7 @@ def _learned(
     return library, views, error, size
 
 
-def _warn_of_foreign_runs(squares: Array, variance: float, runs: Array, data: Trajectories) -> None:
+def _warn_foreign_runs(squares: Array, variance: float, runs: Array, data: Trajectories) -> None:
     """Warn of training runs, whose numbers (L,) say which they are, that the manifold of a model
     leaves by more than the deviation of all runs: mean squares of what it leaves are (L,).
     """
@@ -527,7 +527,7 @@ def _training(
     training: xr.Dataset, context: Sequence[str], names: Sequence[str], units: Units
 ) -> Trajectories:
     """Return trajectories at even times and constant contexts, without missing states."""
-    data = Trajectories.of(training, context, names, units=units)
+    data = Trajectories.read(training, context, names, units=units)
     if data.contexts.path is not None:
         got = "a context that moves"
     elif not bool(data.states.isfinite().all()):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.assimilation.modelerror import Weight
-from romkit.assimilation.prediction import Prediction, with_derivatives
+from romkit.assimilation.prediction import Prediction, differentiate
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.core.types import Pair
 
@@ -137,7 +137,7 @@ class LeastSquares:
         groups = w.shape[1]
         of_samples = d.repeat_interleave(groups, 0)
         latents = w.flatten(0, 1)
-        x, jacobian = with_derivatives(self.predict, of_samples, latents)
+        x, jacobian = differentiate(self.predict, of_samples, latents)
         x = x.unflatten(0, (-1, groups))  # (M, G, N)
         jacobian = jacobian.unflatten(0, (-1, groups))  # (M, G, N, p + q)
         y = self.y[members]

@@ -121,7 +121,7 @@ class State:
     unexplained: bool = False
 
     @classmethod
-    def before(cls, setup: Setup, seed: int) -> "State":
+    def initial(cls, setup: Setup, seed: int) -> "State":
         """No observation yet: members are drawn from all training states."""
         rng = np.random.default_rng(seed)
         columns = 2 + 2 * len(setup.free)
@@ -181,10 +181,10 @@ def look(setup: Setup, state: State) -> Array:
 
 def draw(setup: Setup, state: State) -> None:
     """Members from all training states: what is known before the first observation."""
-    _start_from(setup, state, np.arange(len(setup.library)))
+    _initialise(setup, state, np.arange(len(setup.library)))
 
 
-def _start_from(setup: Setup, state: State, numbers: Array) -> None:
+def _initialise(setup: Setup, state: State, numbers: Array) -> None:
     """Draw members from the training states of these numbers."""
     is_repeated = len(numbers) < setup.count
     chosen = state.rng.choice(numbers, setup.count, replace=is_repeated)
@@ -203,7 +203,7 @@ def begin(setup: Setup, state: State, values: Array, seen: Array, limit: float =
     analogues = int(ANALOGUES * len(apart))
     count = max(setup.count, analogues)
     nearest = np.argsort(apart)[:count]
-    _start_from(setup, state, nearest)
+    _initialise(setup, state, nearest)
 
 
 def widen(setup: Setup, state: State, *, wider: float = 0.5) -> None:

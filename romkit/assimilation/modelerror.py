@@ -41,7 +41,7 @@ class Weight(NamedTuple):
     logdet: Tensor
 
     @classmethod
-    def of(cls, modes: Tensor, covariance: Tensor, observed: Tensor) -> "Weight":
+    def build(cls, modes: Tensor, covariance: Tensor, observed: Tensor) -> "Weight":
         """Return weights for V (N, r), Λ (M, r, r), and which numbers are observed (M, G, N)."""
         values, vectors = torch.linalg.eigh(covariance.unsqueeze(1))
         roots = values.clamp(min=0).sqrt()
@@ -96,7 +96,7 @@ class ModelError:
     context_size: int
 
     @classmethod
-    def of(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
+    def fit(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
         """Fit to errors (K, N); lengths and ridge are those with the smallest errors of
         trajectories left out.
 
@@ -107,11 +107,11 @@ class ModelError:
         a = errors @ modes  # (K, r)
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        folds = _group_by_size(rows_of_trajectories(trajectory))
+        folds = _group_sizes(trajectory_rows(trajectory))
         least = torch.inf
         for lengths in _lengths(d, w):
             scaled = points / lengths
-            kernel = kernel_of(scaled, scaled)
+            kernel = gaussian_kernel(scaled, scaled)
             for ridge in RIDGES:
                 alpha, residuals = _ridge_regression(kernel, ridge, a, folds)
                 squares = residuals.square().sum(1)
@@ -126,7 +126,7 @@ class ModelError:
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Return mean (M, N) at contexts and latent states."""
         points = torch.cat([d, w], dim=1) / self.lengths
-        kernel = kernel_of(points, self.points / self.lengths)
+        kernel = gaussian_kernel(points, self.points / self.lengths)
         return kernel @ self.alpha @ self.modes.mT
 
     def covariance(self, d: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class ModelError:
         return torch.einsum("mk,ki,kj->mij", weight, self.residuals, self.residuals)
 
 
-def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
+def trajectory_rows(trajectory: Tensor) -> list[Tensor]:
     """Return rows of each trajectory, by its number (K,) at each sample."""
     rows = []
     for number in trajectory.unique():
@@ -154,7 +154,7 @@ def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
     return rows
 
 
-def _group_by_size(folds: list[Tensor]) -> list[Tensor]:
+def _group_sizes(folds: list[Tensor]) -> list[Tensor]:
     """Folds (k,) as rows (F, k) of those with equally many samples, which are left out in one call."""
     by_size: dict[int, list[Tensor]] = {}
     for fold in folds:
@@ -203,7 +203,7 @@ def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tenso
     return alpha, residuals
 
 
-def kernel_of(a: Tensor, b: Tensor, *, trend: float = 8.0) -> Tensor:
+def gaussian_kernel(a: Tensor, b: Tensor, *, trend: float = 8.0) -> Tensor:
     """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the
     samples.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
-from romkit.data.conversions import convert_to_model, state_in_units
+from romkit.data.conversions import convert_data, convert_state
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
 from romkit.data.spelling import full_name
@@ -35,7 +35,7 @@ class Observations(NamedTuple):
     rows: Tensor
 
     @classmethod
-    def of(
+    def read(
         cls,
         source: Projection | System,
         observations: xr.Dataset,
@@ -64,7 +64,7 @@ class Observations(NamedTuple):
         state = _components(checked[["state"]], [names[row] for row in rows])
         _check_numbers(state)
         observed_units = Units([units.state[row] for row in rows], [], units.time)
-        state = convert_to_model("observations", state, observed_units, [])
+        state = convert_data("observations", state, observed_units, [])
         times = torch.zeros(1, dtype=torch.float64)
         if has_times:
             times = torch.tensor(state["time"].values, dtype=torch.float64)
@@ -83,7 +83,7 @@ class Sensors(NamedTuple):
     units: Names
 
     @classmethod
-    def of(cls, source: Projection | System, rows: Sequence[int]) -> "Sensors":
+    def pick(cls, source: Projection | System, rows: Sequence[int]) -> "Sensors":
         """Return the components of these numbers."""
         names = names_of(source)
         units = units_of(source).state
@@ -101,7 +101,7 @@ class Sensors(NamedTuple):
         if values.dims != ("component",):
             return values
         observed = _components(values.to_dataset(name="state"), self.names)["state"]
-        return state_in_units("values", observed, self.units)
+        return convert_state("values", observed, self.units)
 
 
 def names_of(source: Projection | System) -> Names:
@@ -191,7 +191,7 @@ def rows_of(
         )
     rows: list[int] = []
     for sensor in sensors:
-        row = _row_of(names, sensor, argument)
+        row = _find_row(names, sensor, argument)
         if row in rows:
             raise InputError(
                 argument,
@@ -203,7 +203,7 @@ def rows_of(
     return rows
 
 
-def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
+def _find_row(names: Sequence[str], sensor: object, argument: str) -> int:
     """Return number of a component given by its name, or by its number, which may count from the
     end.
     """

@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.assimilation.calibrating import noises_of, training_samples
 from romkit.assimilation.calibration import KNOWN
 from romkit.assimilation.observations import rows_of
-from romkit.assimilation.prediction import Prediction, with_derivatives
+from romkit.assimilation.prediction import Prediction, differentiate
 from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Numbers, Positive, Times, validated
 from romkit.core.errors import InputError
@@ -149,7 +149,7 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> Pa
     error = torch.zeros_like(noise)
     information = []
     for k in runtime.track(chosen.split(1), "sensitivities"):
-        x, jacobian = with_derivatives(predict, d[k], w[k])
+        x, jacobian = differentiate(predict, d[k], w[k])
         square = (values[k] - x) ** 2
         square = square.reshape(-1, len(noise))  # (T, s)
         error += square.mean(0) / len(chosen)

@@ -14,7 +14,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
-from romkit.models import LatentFlow, ReducedModel, check_match, in_double
+from romkit.models import LatentFlow, ReducedModel, check_match, double_copy
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import Solver
@@ -65,12 +65,12 @@ class Prediction:
         self.shift = self.frame.context_shift.double()
         self.scale = self.frame.context_scale.double()
         if dynamics is None:
-            self.projection = in_double(projection)
+            self.projection = double_copy(projection)
             self.order = 1
         else:
             if system is not None:
                 check_match(system, projection)
-            self.model = ReducedModel.of(projection, dynamics, system)
+            self.model = ReducedModel.build(projection, dynamics, system)
             self.projection = self.model.projection
             self.order = self.model.order
         if isinstance(dynamics, LatentField):
@@ -136,7 +136,7 @@ def _check(projection: Projection) -> None:
         )
 
 
-def with_derivatives(function: Prediction, d: Tensor, w: Tensor, *, step: float = 1e-5) -> Pair:
+def differentiate(function: Prediction, d: Tensor, w: Tensor, *, step: float = 1e-5) -> Pair:
     """Return values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for
     all differences.
 

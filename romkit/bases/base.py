@@ -226,7 +226,7 @@ class Basis(Display):
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
-    def basis_of_dual(
+    def dual_basis(
         cls,
         modes: Tensor,
         dual: Tensor | None,
@@ -354,9 +354,7 @@ class Basis(Display):
             value = getattr(self, name)
             if value is not None:
                 spectrum[name] = value[:rank]
-        return Basis.basis_of_dual(
-            self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum
-        )
+        return Basis.dual_basis(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
 
     def with_units(self, units: Sequence[str]) -> "Basis":
         """Copy the basis, with units of its components."""

@@ -19,7 +19,7 @@ class Metric(NamedTuple):
     weights: Tensor
 
     @classmethod
-    def of(cls, modes: Tensor, dual: Tensor) -> "Metric":
+    def measure(cls, modes: Tensor, dual: Tensor) -> "Metric":
         """Metric of V and W V."""
         tiny = torch.finfo(modes.dtype).tiny
         weights = (dual * modes).sum(1) / modes.square().sum(1).clamp(min=tiny)
@@ -40,7 +40,7 @@ class Spread(NamedTuple):
     noise: Tensor
 
     @classmethod
-    def of(
+    def estimate(
         cls, metric: Metric, deviations: Tensor, y: Tensor, *, rounding: float = 1e-12
     ) -> "Spread":
         """Spread of complete deviations (N, n) from the mean, with coordinates y (N, r).
@@ -100,7 +100,10 @@ def complete_coordinates(
     """
     complete = np.isfinite(coordinates).all(-1)
     lacking = np.flatnonzero(~complete.all(1))
-    metric, spread = Metric.of(modes, dual), _spread(modes, dual, coordinates, deviations, complete)
+    metric, spread = (
+        Metric.measure(modes, dual),
+        _spread(modes, dual, coordinates, deviations, complete),
+    )
     unknown = 0
     for k in lacking.tolist():
         pieces = torch.from_numpy(deviations(k)).double()
@@ -136,4 +139,4 @@ def _spread(
         chosen = np.flatnonzero(complete[k])[::every]
         y.append(torch.from_numpy(coordinates[k, chosen]).double())
         rows.append(torch.from_numpy(deviations(k)[chosen]).double())
-    return Spread.of(Metric.of(modes, dual), torch.cat(rows), torch.cat(y))
+    return Spread.estimate(Metric.measure(modes, dual), torch.cat(rows), torch.cat(y))

@@ -72,7 +72,7 @@ def basis(
     chunks = _state_chunks(data, chunk)
     if chunks is None:
         x = _snapshots(data, device)
-        summary = Summary.of(x, rank, weigher(weight, x.shape[-1]))
+        summary = Summary.summarise(x, rank, weigher(weight, x.shape[-1]))
     else:
         if tolerance is None:
             # refuse more modes than there can be, before the data are read
@@ -106,7 +106,9 @@ def adequate_basis(
         if state.chunks:
             summary = _streamed(state, rank, None, None, None)
         else:
-            summary = Summary.of(_snapshots(data, None), rank, weigher(None, state.shape[-1]))
+            summary = Summary.summarise(
+                _snapshots(data, None), rank, weigher(None, state.shape[-1])
+            )
         share = summary.share
         too_few = 1 - share > tolerance
         if not bool(too_few.all()):

@@ -191,7 +191,7 @@ class Summary:
     deviations: Decomposition
 
     @classmethod
-    def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
+    def summarise(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
         """Return summary of snapshots (N, n)."""
         mean = x.mean(0)
         return cls(len(x), mean, decompose(x - mean, columns, weigh))

@@ -75,7 +75,7 @@ def rebuilt(tensors: Tensors, units: str | Sequence[str] = ()) -> Basis:
     dual = None
     if "dual" in tensors:
         dual = _turned(tensors, "dual")
-    return Basis.basis_of_dual(modes, dual, tensors["mean"], units=units, **spectrum)
+    return Basis.dual_basis(modes, dual, tensors["mean"], units=units, **spectrum)
 
 
 def _turned(tensors: Tensors, name: str) -> Tensor:

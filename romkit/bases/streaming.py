@@ -77,7 +77,7 @@ def stream(
     subspace = _completed(modes.to(device), columns, weigh)
     for number in runtime.track(range(begun, PASSES), "passes over the snapshots"):
         sums = _summed(blocks, mean, subspace)
-        modes, sigma = _leading_of_sums(sums, weigh)
+        modes, sigma = _leading_modes(sums, weigh)
         visible = int((sigma > sigma[:1] * smallest).sum())
         kept = min(rank, visible)
         angle = _angles(subspace, modes, sigma, weigh)[:kept].norm()
@@ -170,11 +170,11 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     coordinates = []
     if len(shared) > 1:
         # A row of chunks is not kept until its coordinates are known, but read again.
-        coordinates = [_coordinates_of_rows(blocks, shared, dual.shape[1:])]
+        coordinates = [_row_coordinates(blocks, shared, dual.shape[1:])]
     totals = []
     for array, tensors, weigh in zip(blocks.arrays, shared, blocks.weighers, strict=True):
         sums = array.map_blocks(
-            _sums_of_chunk, *coordinates, **tensors, weigh=dask.delayed(weigh), **MADE
+            _chunk_sums, *coordinates, **tensors, weigh=dask.delayed(weigh), **MADE
         )
         add = dask.delayed(lambda a, b: tuple(map(operator.add, a, b)))
         totals.append(_sum_pairwise(sums.to_delayed().ravel().tolist(), add))
@@ -205,7 +205,7 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     }
 
 
-def _coordinates_of_rows(
+def _row_coordinates(
     blocks: _Blocks, shared: list[dict[str, Any]], width: tuple[int, ...]
 ) -> da.Array:
     """Return coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
@@ -231,7 +231,7 @@ def _coordinates(chunk: Array, *, mean: Tensor, dual: Tensor) -> Array:
         return (_deviations(chunk, mean) @ dual).numpy(force=True).reshape(*chunk.shape[:2], -1)
 
 
-def _sums_of_chunk(
+def _chunk_sums(
     chunk: Array,
     coordinates: Array | None = None,
     *,
@@ -260,7 +260,7 @@ def _deviations(chunk: Array, mean: Tensor) -> Tensor:
     return torch.from_numpy(deviations).to(mean.device)
 
 
-def _leading_of_sums(sums: Tensors, weigh: Weigher, *, rounding: float = 1e-10) -> Pair:
+def _leading_modes(sums: Tensors, weigh: Weigher, *, rounding: float = 1e-10) -> Pair:
     """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
 
     `rounding`: sizes of the snapshots' coordinates along a column of a subspace, relative to

@@ -135,12 +135,12 @@ class Branch:
             ahead, step = taken
             events = self.special(point, ahead)
             # a branch may leave the range and turn back to it within a step
-            outside = [turn for _, turn in events if not _inside(turn)]
+            outside = [turn for _, turn in events if not _is_allowed(turn)]
             reason = self._reason(first, point, ahead)
             if outside or reason == "range":
                 reason = "range"
                 # what lies at the end itself is seen from beyond it alone
-                events = events[: _count_inside(events)]
+                events = events[: _count_allowed(events)]
                 ahead = self._end_point(point, [*outside, ahead][0])
             yield ahead, events
             if reason:
@@ -273,7 +273,7 @@ class Branch:
         """Return the next point and the step to it, halved until Newton's method gets there."""
         while step >= SMALLEST:
             ahead = self.ahead(point, step)
-            if ahead is not None and self._goes_on(point, ahead, step):
+            if ahead is not None and self._continues(point, ahead, step):
                 return ahead, step
             step /= 2
         return None
@@ -333,10 +333,10 @@ class Branch:
         """Return the point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
 
-        def beyond(point: Point) -> float:
+        def excess(point: Point) -> float:
             return point.u[-1] - bound
 
-        located = self._located(point, ahead, beyond)
+        located = self._located(point, ahead, excess)
         if located is None:
             return ahead
         return located[1]
@@ -389,7 +389,7 @@ class Branch:
         sign_after, _ = np.linalg.slogdet(border_after + filled)
         return bool(sign * sign_after < 0)
 
-    def _goes_on(self, point: Point, ahead: Point, step: float) -> bool:
+    def _continues(self, point: Point, ahead: Point, step: float) -> bool:
         """Tell whether a point follows another, and no branch that crosses was taken for it."""
         if not self._follows(point, ahead, step):
             return False
@@ -550,16 +550,16 @@ def _distance(before: Point, after: Point) -> float:
     return along / square
 
 
-def _inside(point: Point) -> bool:
+def _is_allowed(point: Point) -> bool:
     """Tell whether the parameter is in its range, but for rounding."""
     parameter = point.u[-1]
     return bool(-TURN <= parameter <= 1 + TURN)
 
 
-def _count_inside(events: Events) -> int:
+def _count_allowed(events: Events) -> int:
     """Return number of events before the first one outside of the range."""
     for count, (_, point) in enumerate(events):
-        if not _inside(point):
+        if not _is_allowed(point):
             return count
     return len(events)
 

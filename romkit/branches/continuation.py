@@ -9,14 +9,14 @@ import xarray as xr
 from romkit.branches.arclength import Point
 from romkit.branches.equations import NEUTRAL
 from romkit.branches.line import Line
-from romkit.branches.records import Special, dataset_of
-from romkit.branches.starts import first_of_branch, first_of_state
+from romkit.branches.records import Special, branch_dataset
+from romkit.branches.starts import branch_start, state_start
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data.spelling import complete_keys
 from romkit.models import Dynamics
-from romkit.models.fields import model_of
+from romkit.models.fields import find_model
 from romkit.projections import Projection
 from romkit.systems import System
 
@@ -110,14 +110,14 @@ def continuation(
         >>> waves.kind, round(float(waves.period[0]), 2)  # 2π over the frequency
         ('orbits', 6.28)
     """
-    model = model_of(source, dynamics, system)
+    model = find_model(source, dynamics, system)
     name, ends, fixed = _range(complete_keys(named | (context or {}), model.context_names))
     line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
-        kind, branch, first = first_of_branch(start, at, line, amplitude)
+        kind, branch, first = branch_start(start, at, line, amplitude)
     else:
         _check_start(at, kind, period)
-        branch, first = first_of_state(start, kind, period, line)
+        branch, first = state_start(start, kind, period, line)
     count = points
     if count is None:
         count = POINTS
@@ -129,10 +129,10 @@ def continuation(
             after = len(walked) - 1
             special.append(Special(after, event, at_event))
         walked.append(point)
-    _warn_of_end(branch.end, points, line, walked[-1])
-    _warn_of_extrapolation(line, walked)
-    _warn_of_neutral(kind, walked)
-    return dataset_of(kind, walked, special, line).assign_attrs(end=branch.end)
+    _warn_end(branch.end, points, line, walked[-1])
+    _warn_extrapolation(line, walked)
+    _warn_neutral(kind, walked)
+    return branch_dataset(kind, walked, special, line).assign_attrs(end=branch.end)
 
 
 def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
@@ -174,7 +174,7 @@ def _check_start(at: int | None, kind: str, period: float | None) -> None:
         raise InputError("period", expected="a number", got="none", fix="take it from a simulation")
 
 
-def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None:
+def _warn_end(end: str, points: int | None, line: Line, final: Point) -> None:
     """Warn where a branch ends inside its range for a reason that the user does not see."""
     if end == "step":
         reason = (
@@ -191,7 +191,7 @@ def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None
     warn(text, RuntimeWarning)
 
 
-def _warn_of_neutral(kind: str, walked: list[Point]) -> None:
+def _warn_neutral(kind: str, walked: list[Point]) -> None:
     """Warn of orbits whose stability is within the errors of their multipliers."""
     if kind != "orbits":
         return
@@ -205,7 +205,7 @@ def _warn_of_neutral(kind: str, walked: list[Point]) -> None:
         )
 
 
-def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
+def _warn_extrapolation(line: Line, walked: list[Point]) -> None:
     """Warn where a law is asked for states that its samples do not come near."""
     domain = line.model.domain
     if domain is None:

@@ -238,7 +238,7 @@ class Returns(Equations):
         return residual, jacobian
 
     def bifurcation(self, value: complex, pair: bool) -> str:
-        return _of_multiplier(value, pair)
+        return _exponent(value, pair)
 
     def multipliers(self, u: Array, matrix: Array, time: float) -> Array:
         """Return eigenvalues (d,) of the flow over a time, linearised, whose matrix has errors of
@@ -302,7 +302,7 @@ class Orbits(Returns):
     def anchor(self, u: Array) -> Array:
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
         self.origin = u[:-2]
-        rate = self._rate_at(u)
+        rate = self._rate(u)
         # along the field, the direction in which the phase of an orbit is free
         speed = np.linalg.norm(rate).clip(TINY)
         self.normal = rate / speed
@@ -315,7 +315,7 @@ class Orbits(Returns):
         """
         w = u[:-2]
         period = self.unit * u[-2]
-        speed = float(self._rate_at(u) @ self.normal)
+        speed = float(self._rate(u) @ self.normal)
         length = speed * period / np.sqrt(len(w))
         size = 1 + np.sqrt((w**2).mean())
         return length < AT_REST * size
@@ -324,7 +324,7 @@ class Orbits(Returns):
         """State (d,) after a time of a state w (d,), at a parameter (1,)."""
         return _ends(self.flow, parameter, w[None], time)[0]
 
-    def _rate_at(self, u: Array) -> Array:
+    def _rate(self, u: Array) -> Array:
         """f (d,) at the state of u."""
         w = u[None, :-2]
         return self.rate(w, u[-1:])[0]
@@ -362,7 +362,7 @@ class Orbits(Returns):
         values = self.multipliers(u, self.linear(jacobian), self.unit * float(u[-2]))
         # the one along the orbit is 1, and says nothing
         trivial = np.nanargmin(abs(values - 1))
-        return _by_modulus(np.delete(values, trivial))
+        return _sort_key(np.delete(values, trivial))
 
 
 class ForcedOrbits(Returns):
@@ -396,7 +396,7 @@ class ForcedOrbits(Returns):
     def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         """Multipliers, and logarithms of their moduli."""
         values = self.multipliers(u, self.linear(jacobian), self.period)
-        return _by_modulus(values)
+        return _sort_key(values)
 
 
 def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:
@@ -427,7 +427,7 @@ def _differenced(residuals: Callable[[Array], Array], u: Array, step: float) -> 
     return middle[0], slopes.T
 
 
-def _by_modulus(values: Array) -> Spectrum:
+def _sort_key(values: Array) -> Spectrum:
     order = np.argsort(-abs(values), kind="stable")
     values = values[order]
     # those that differences do not see decay
@@ -435,7 +435,7 @@ def _by_modulus(values: Array) -> Spectrum:
     return values, np.log(moduli) - NEUTRAL
 
 
-def _of_multiplier(value: complex, pair: bool) -> str:
+def _exponent(value: complex, pair: bool) -> str:
     if pair:
         return "torus"
     if value.real < 0:

@@ -72,7 +72,7 @@ class TimeMap:
             if not self._control(solver, c[:1], w[:1], time):
                 return torch.full_like(w, torch.nan)
         assert self.steps is not None  # controlled otherwise
-        return self._in_steps(c, w, time, self.steps)
+        return self._integrate(c, w, time, self.steps)
 
     def course(self, c: Tensor, w: Tensor, time: float) -> Tensor:
         """Return states (N, d) after even parts of a time of one state w (1, d), the last one at
@@ -86,7 +86,7 @@ class TimeMap:
         every = max(1, steps // LOOKS)
         steps = every * -(-steps // every)
         ends = torch.arange(0, steps + 1, every, dtype=w.dtype)
-        return self._at(c, w, time, steps, ends)[0, 1:]
+        return self._sample_steps(c, w, time, steps, ends)[0, 1:]
 
     def _control(
         self,
@@ -118,9 +118,9 @@ class TimeMap:
             most = more * self.steps
         tried: list[tuple[float, int]] = []
         steps = self.steps
-        coarse = self._in_steps(c, w, time, steps)
+        coarse = self._integrate(c, w, time, steps)
         while not tried or (tried[-1][0] > TOLERANCE and steps < most):
-            fine = self._in_steps(c, w, time, 2 * steps)
+            fine = self._integrate(c, w, time, 2 * steps)
             # where both are lost, so is the state, and more steps do not help
             if not bool(coarse.isfinite().all() | fine.isfinite().any()):
                 return True
@@ -153,12 +153,12 @@ class TimeMap:
             return False
         return abs(time - before) < moved * min(time, before)
 
-    def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
+    def _integrate(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
         """Return states (B, d) after a time, in so many steps."""
         ends = torch.tensor([0.0, float(steps)], dtype=w.dtype)
-        return self._at(c, w, time, steps, ends)[:, -1]
+        return self._sample_steps(c, w, time, steps, ends)[:, -1]
 
-    def _at(self, c: Tensor, w: Tensor, time: float, steps: int, ends: Tensor) -> Tensor:
+    def _sample_steps(self, c: Tensor, w: Tensor, time: float, steps: int, ends: Tensor) -> Tensor:
         """Return states (B, N, d) after numbers (N,) of steps of a time."""
         step = time / steps
         if not self.forced:

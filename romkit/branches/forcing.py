@@ -25,7 +25,7 @@ def probes(
     return torch.from_numpy(np.tile(states, (copies, 1)))
 
 
-def depends_on_time(
+def is_forced(
     field: Field, states: Tensor, scale: float, span: float, *, same: float = 1e-9
 ) -> bool:
     """Tell whether f(t, y) differs between times at any of the states (B, d).
@@ -64,7 +64,7 @@ def _times(scale: float, span: float, *, decades: int = 8, within_span: int = 20
     return np.concatenate([times, span * within])
 
 
-def period_of_force(
+def forcing_period(
     field: Field, states: Tensor, near: float, *, periodic: float = 1e-6, within: float = 0.05
 ) -> float | None:
     """Return period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is

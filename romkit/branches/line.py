@@ -10,7 +10,7 @@ import xarray as xr
 from romkit.branches.arclength import Branch
 from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits, Scaled
 from romkit.branches.flow import TimeMap
-from romkit.branches.forcing import depends_on_time, period_of_force, probes
+from romkit.branches.forcing import forcing_period, is_forced, probes
 from romkit.branches.sizes import SMALL, sizes
 from romkit.core.types import Array, Field
 from romkit.data import Contexts
@@ -51,7 +51,7 @@ class Line:
         self.low = ends[0]
         self.width = ends[1] - ends[0]
         values = {name: self.low, **others}
-        context = Contexts.of(model.context_names, values, torch.zeros(1))
+        context = Contexts.build(model.context_names, values, torch.zeros(1))
         self._fixed = context.initial
         self.size = np.ones(len(model.names))
         self.period = 1.0
@@ -65,10 +65,10 @@ class Line:
         start = torch.from_numpy(states[:1]).repeat(2, 1)
         t = torch.zeros((), dtype=torch.float64)
         with torch.no_grad():
-            first, final = self._at(PLACES[::2])(t, start).numpy()
+            first, final = self._field(PLACES[::2])(t, start).numpy()
         moved = np.abs(first) * period / (2 * np.pi)
-        self.size = sizes(states, lambda count: self._at(np.zeros(count)), moved, final - first)
-        self._look_for_force(states[0])
+        self.size = sizes(states, lambda count: self._field(np.zeros(count)), moved, final - first)
+        self._detect_force(states[0])
 
     def resume(self, states: Array, size: Array) -> None:
         """Set sizes of components by states (k, d) of a branch, and by the sizes (d,) that it was
@@ -77,19 +77,19 @@ class Line:
         # a component that is zero all along has what Newton's method left of it, and not its size
         largest = np.abs(states).max(0)
         self.size = np.where(largest > SMALL * size, largest, size)
-        self._look_for_force(states[0])
+        self._detect_force(states[0])
 
-    def _look_for_force(self, state: Array) -> None:
+    def _detect_force(self, state: Array) -> None:
         """Set whether the field depends on the time near a state (d,)."""
         field, near = self._probed(state)
-        self.forced = depends_on_time(field, near, self.period, self.model.span)
+        self.forced = is_forced(field, near, self.period, self.model.span)
 
     def take_period(self, state: Array, near: float) -> bool:
         """Set the period, or its unit, near a given one; whether it is one of the force."""
         self.period = near
         if not self.forced:
             return True
-        exact = period_of_force(*self._probed(state), near)
+        exact = forcing_period(*self._probed(state), near)
         if exact is None:
             return False
         self.period = exact
@@ -193,8 +193,8 @@ class Line:
         near = probes(state, self.size, len(PLACES))
         copies = len(near) // len(PLACES)
         parameter = np.repeat(PLACES, copies)
-        return self._at(parameter), near
+        return self._field(parameter), near
 
-    def _at(self, parameter: Sequence[float] | Array) -> Field:
+    def _field(self, parameter: Sequence[float] | Array) -> Field:
         """Return field of states (B, d) at places (B,) in the range of the parameter."""
         return self.model.field(self.contexts(np.asarray(parameter)))

@@ -25,7 +25,9 @@ class Special(NamedTuple):
     point: Point
 
 
-def dataset_of(kind: str, walked: list[Point], special: list[Special], line: Line) -> xr.Dataset:
+def branch_dataset(
+    kind: str, walked: list[Point], special: list[Special], line: Line
+) -> xr.Dataset:
     u = np.array([point.u for point in walked])  # (K, k)
     at_special = np.array([event.point.u for event in special])
     at_special = at_special.reshape(len(special), u.shape[1])

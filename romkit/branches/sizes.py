@@ -54,7 +54,7 @@ def sizes(
     if is_large.any():
         typical = np.sqrt((largest[is_large] ** 2).mean())
     for k in np.flatnonzero(~is_known).tolist():
-        own = _linear_to(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
+        own = _linearity_error(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
         at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
         size[k] = min(at_rest, default=typical)
     return np.where(largest > SMALL * size, largest, size)
@@ -84,7 +84,7 @@ def _response(slopes: Array, by_parameter: Array, size: Array, is_known: Array) 
     return response
 
 
-def _linear_to(field: Field, w: Array, k: int, slopes: Array, moves: Array) -> float:
+def _linearity_error(field: Field, w: Array, k: int, slopes: Array, moves: Array) -> float:
     """Longest move of component k that its rate answers in proportion; 0 where all are, or none."""
     row = k
     if slopes[k] == 0:

@@ -15,7 +15,7 @@ LEAVING = ("branch point", "Hopf", "period doubling")
 """Special points that another branch leaves."""
 
 
-def first_of_state(
+def state_start(
     start: torch.Tensor, kind: str, period: float | None, line: Line
 ) -> tuple[Branch, Point]:
     """Return the branch near a state at the start of the range, and its first point."""
@@ -127,7 +127,7 @@ def _take_period(line: Line, state: Array, period: float) -> None:
     )
 
 
-def first_of_branch(
+def branch_start(
     start: xr.Dataset, at: int | None, line: Line, amplitude: float
 ) -> tuple[str, Branch, Point]:
     """Kind and branch of what leaves another branch at a special point, and its first point."""

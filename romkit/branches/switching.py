@@ -79,7 +79,7 @@ def crossing(
     border = np.vstack([jacobian, along])
     _, _, right = np.linalg.svd(border)
     null = right[-several:]  # (m, k)
-    basis = np.array([vector - _along(vector, along) for vector in null])
+    basis = np.array([vector - _project(vector, along) for vector in null])
     if several == 1:
         return Start(u, _oriented(branch, basis[0]), 0 * u)
     kinds: list[tuple[Array, Array]] = []
@@ -118,7 +118,7 @@ def _direction(
     """
     for _ in range(AIMED):
         across = branch.direction(share @ basis)
-        guess = _beside(branch, u + amplitude * across, basis)
+        guess = _distinct_point(branch, u + amplitude * across, basis)
         point = branch.through(guess, across, across)
         if point is None:
             return None
@@ -136,7 +136,7 @@ def _direction(
     return across, signature / np.abs(signature).max().clip(TINY)
 
 
-def _beside(branch: Branch, guess: Array, basis: Array) -> Array:
+def _distinct_point(branch: Branch, guess: Array, basis: Array) -> Array:
     """Return the point (k,) whose residual is least among those that differ from a guess across a
     null space alone, so by the parameter: in it the derivatives at the guess itself are zero.
     """
@@ -162,7 +162,7 @@ def doubled(branch: Branch, u: Array, along: Array) -> Start:
     # a perturbation along it is its negative after a period, and itself after two
     flip = _vector(equations.linear(jacobian), -1.0).real
     flip = np.append(flip, np.zeros(equations.tail))
-    across = flip - _along(flip, along)
+    across = flip - _project(flip, along)
     return Start(u, _oriented(branch, across), 0 * u)
 
 
@@ -216,7 +216,7 @@ def _vector(matrix: Array, value: complex) -> Array:
     return vector * np.exp(-0.5j * phase)
 
 
-def _along(vector: Array, along: Array) -> Array:
+def _project(vector: Array, along: Array) -> Array:
     """Return projection of a vector onto a direction."""
     share = (vector @ along) / (along @ along)
     return share * along

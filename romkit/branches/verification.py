@@ -66,7 +66,7 @@ def verify(
         >>> bool(found.distance.max() < 1e-9), [round(F, 6) for F in found.special_parameter.values.tolist()]
         (True, [1.0])
     """
-    line = _line_of(branch, system)
+    line = _verify_line(branch, system)
     kind = branch.attrs["kind"]
     state = "state"
     if "decoded" in branch:
@@ -89,7 +89,7 @@ def verify(
     special = []
     for k in runtime.track(range(len(turns)), "special points of the full model"):
         if is_small:
-            u = _special_of_full(line, branch, guesses, k)
+            u = _full_special(line, branch, guesses, k)
         else:
             u, _ = solved(full, turns[k])
         special.append(u)
@@ -105,7 +105,7 @@ def verify(
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-def _line_of(branch: xr.Dataset, system: System) -> Line:
+def _verify_line(branch: xr.Dataset, system: System) -> Line:
     """Return the full model along the parameter of a branch."""
     model = FullModel(system)
     name = branch.attrs.get("parameter")
@@ -169,7 +169,7 @@ def _solve_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple
     return np.append(v, parameter), np.nan
 
 
-def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Array:
+def _full_special(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Array:
     """Return special point of the full model, of the kind of special point k, by following it from
     a few points before.
     """
@@ -178,7 +178,7 @@ def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> 
     before = max(0, after - BEFORE)
     origin = guesses[before, -1]
     onward = np.sign(guesses[before + 1, -1] - origin)
-    ahead = _line_from(line, origin, onward)
+    ahead = _line_start(line, origin, onward)
     full = ahead.branch(branch.attrs["kind"])
     guess = np.append(guesses[before, :-1], 0.0)
     first = full.at(guess)
@@ -192,7 +192,7 @@ def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> 
     return guesses[0] * np.nan
 
 
-def _line_from(line: Line, origin: float, onward: float) -> Line:
+def _line_start(line: Line, origin: float, onward: float) -> Line:
     """Return a line of its own, on which a branch goes forwards from 0 at a place of another line."""
     low = line.physical(origin)
     high = low + onward * line.width

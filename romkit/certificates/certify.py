@@ -373,12 +373,12 @@ def _path_bound(links: Links, logs: Sequence[Tensor]) -> Tensor:
         for matrix, gain in zip(block.matrices, block.gains, strict=True):
             weighed = gain.largest * weights
             rows = weighed.unsqueeze(1) * matrix
-            end = end + _sum_of_norms(rows, before, balance, ends)
+            end = end + _norm_sum(rows, before, balance, ends)
         ends.append(end)
-    return _sum_of_norms(links.last, sizes, balance, ends)
+    return _norm_sum(links.last, sizes, balance, ends)
 
 
-def _sum_of_norms(
+def _norm_sum(
     rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]
 ) -> Tensor:
     """Return sum over origins (the input, each block) of the norm of the columns of one times the

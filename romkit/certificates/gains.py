@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from romkit.certificates.jets import Function, Jet, along_rows, wide
-from romkit.certificates.ranges import Range, zero_for_nan
+from romkit.certificates.jets import Function, Jet, rowwise, wide
+from romkit.certificates.ranges import Range, replace_nan
 
 CUTS = 4
 """Number of times that loose pieces of a box are cut."""
@@ -22,7 +22,7 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
     Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that
     points have attained, `CUTS` times at most: into 4096 pieces.
     """
-    pieces = [_as_exact(box) for box in boxes]
+    pieces = [_collapse(box) for box in boxes]
     empty = torch.full((), math.inf, dtype=torch.float64)
     total = attained = Range(empty, -empty)
     for cuts in range(CUTS + 1):
@@ -31,7 +31,7 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
         loose = _loose(bounds, attained)  # (..., pieces)
         if cuts == CUTS:
             loose = torch.zeros_like(loose)
-        total = total.hull(_of_pieces(bounds, ~loose))
+        total = total.hull(_join_pieces(bounds, ~loose))
         number = int(loose.sum(-1).max())
         if number == 0:
             break
@@ -50,16 +50,16 @@ def _cut(pieces: list[Range], loose: Tensor, number: int, *, halvings: int = 3) 
     order = loose.byte().argsort(dim=-1, descending=True)
     chosen = order[..., :number]
 
-    def of_chosen(end: Tensor) -> Tensor:
+    def pick(end: Tensor) -> Tensor:
         return end.expand(loose.shape).gather(-1, chosen)
 
-    pieces = [piece.map(of_chosen) for piece in pieces]
+    pieces = [piece.map(pick) for piece in pieces]
     for _ in range(halvings):
         pieces = _halves(pieces)
     return pieces
 
 
-def _as_exact(box: Range) -> Range:
+def _collapse(box: Range) -> Range:
     """Return the box; with one end if all its numbers are exact, so that nothing is done twice."""
     if bool((box.low == box.high).all()):
         return Range(box.low, box.low)
@@ -84,7 +84,7 @@ def _loose(
     return (above | below).any(-1)
 
 
-def _of_pieces(bounds: Range, done: Tensor) -> Range:
+def _join_pieces(bounds: Range, done: Tensor) -> Range:
     """Range (..., 1 + numbers) over the pieces that are done."""
     done = done.unsqueeze(-1)
     low = bounds.low.where(done, math.inf)
@@ -108,26 +108,26 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     value = jet.value.map(wide)
     direct = _joined(value, jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
     # derivatives of the value and of each derivative by each number
-    gradient = jet.first.map(along_rows)
+    gradient = jet.first.map(rowwise)
     assert jet.second is not None  # of arguments that are differentiated twice
     slopes = _joined(gradient, jet.second, (*shape, k, k), -2)  # (..., pieces, 1 + k, k)
     rising = slopes.low >= 0
     falling = slopes.high <= 0
     of_pieces = [piece.radius.expand(shape) for piece in pieces]
     radii = torch.stack(of_pieces, -1).unsqueeze(-2)  # (..., pieces, 1, k)
-    change = zero_for_nan(slopes.largest * radii)
+    change = replace_nan(slopes.largest * radii)
     monotone = rising | falling
     beyond_middle = change.where(~monotone, 0.0)
     beyond_middle = beyond_middle.sum(-1)  # (..., pieces, 1 + k)
     values = _extreme_values(function, pieces, rising, falling)
 
     # the value and each derivative have points of their own, where they are largest and smallest
-    def of_its_points(end: Tensor) -> Tensor:
+    def reduce_points(end: Tensor) -> Tensor:
         points = end.unflatten(-2, (-1, 2, 1 + k))
         return points.diagonal(0, -2, -1)  # (..., pieces, 2, 1 + k)
 
-    largest = of_its_points(values.high)[..., 0, :]
-    smallest = of_its_points(values.low)[..., 1, :]
+    largest = reduce_points(values.high)[..., 0, :]
+    smallest = reduce_points(values.low)[..., 1, :]
     high = torch.minimum(largest + beyond_middle, direct.high)
     low = torch.maximum(smallest - beyond_middle, direct.low)
     # NaN is no bound

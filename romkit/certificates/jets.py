@@ -75,7 +75,7 @@ def wide(x: Tensor) -> Tensor:
     return x.unsqueeze(-1)
 
 
-def along_rows(x: Tensor) -> Tensor:
+def rowwise(x: Tensor) -> Tensor:
     return x.unsqueeze(-2)
 
 
@@ -86,7 +86,7 @@ def _transposed(x: Tensor) -> Tensor:
 def _outer(a: Range, b: Range) -> Range:
     """Ranges (..., k, k) of the products of two gradients (..., k)."""
     column = a.map(wide)
-    row = b.map(along_rows)
+    row = b.map(rowwise)
     return column * row
 
 
@@ -210,7 +210,7 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     return x
 
 
-def _root_of_sum(u: Jet, f: Jet) -> Jet:
+def _sum_root(u: Jet, f: Jet) -> Jet:
     """√(u² + f): its slope u / √(u² + f) increases with u where f ≥ 0, which operations one by one
     do not show.
     """
@@ -220,7 +220,7 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     value = total.map(torch.sqrt)
     inverse = power(value, -1)
     cube = power(inverse, 3)
-    slope = _slope_of_root(u.value, f.value)
+    slope = _root_slope(u.value, f.value)
     bend = f.value * cube
     by_u = u.through(value, slope, bend)
     slope_by_f = inverse.times(0.5)
@@ -237,7 +237,7 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     return Jet(value, by_u.first + by_f.first, second)
 
 
-def _slope_of_root(u: Range, f: Range) -> Range:
+def _root_slope(u: Range, f: Range) -> Range:
     """Range of u / √(u² + f), from the ends of both."""
     lowest, highest = [], []
     for end in f.ends:
@@ -285,7 +285,7 @@ OPERATIONS: dict[str, Function] = {
     "clamp": _clamp,
     "clamp_min": _clamp,
     "clamp_max": lambda a, high: _clamp(a, None, high),
-    "root_of_sum": _root_of_sum,
+    "root_of_sum": _sum_root,
 }
 """Jets of elementwise operations by the names of ATen (√(u² + f) has none); arguments in the order
 of torch.

@@ -105,7 +105,7 @@ class Units:
             is_exact = bool((gain.low == gain.high).all())
             exact = exact and is_exact
         if exact:
-            rows = self._rows_of(arguments)
+            rows = self._rows(arguments)
         else:
             # rows (k, N + k) of units of their own, behind all others
             count = len(value)
@@ -116,7 +116,7 @@ class Units:
             self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
 
-    def _rows_of(self, arguments: Sequence[Argument]) -> Tensor:
+    def _rows(self, arguments: Sequence[Argument]) -> Tensor:
         """Return rows (k, N) of a function whose gains are exact."""
         rows = torch.zeros((), dtype=torch.float64)
         for x, gain in arguments:

@@ -249,7 +249,7 @@ class _Reader:
         jacobians = torch.func.jacfwd(results, numbers)(*centers)
         expressions = []
         for value, by_input in zip(results(*centers), jacobians, strict=True):
-            signal = _through(moving, by_input, value)
+            signal = _propagate(moving, by_input, value)
             expressions.append(_source(value, signal))
         return expressions
 
@@ -270,10 +270,10 @@ class _Reader:
     def _signal(self, x: Expression) -> Signal:
         """Signal of the expression, a unit for each of its entries."""
         if x.signal is None:
-            x.signal = self._of_units(x)
+            x.signal = self._unit_range(x)
         return x.signal
 
-    def _of_units(self, x: Expression) -> Signal:
+    def _unit_range(self, x: Expression) -> Signal:
         shape = x.value.shape
         boxes, signals = [], []
         for source in x.sources:
@@ -362,7 +362,7 @@ def _is_square(x: object) -> bool:
     return u is v
 
 
-def _through(moving: Sequence[Expression], jacobians: Sequence[Tensor], value: Tensor) -> Signal:
+def _propagate(moving: Sequence[Expression], jacobians: Sequence[Tensor], value: Tensor) -> Signal:
     """Signal with this value and these derivatives (..., input) by expressions."""
     total = None
     for x, jacobian in zip(moving, jacobians, strict=True):

@@ -29,10 +29,10 @@ class Range:
         for a in self.ends:
             for b in other.ends:
                 products.append(a * b)
-        product = hull_of(products)
+        product = enclose(products)
         if bool(product.low.sum().isnan()):
             # NaN is 0 · ∞ here: a bound of zero times one that is missing
-            product = hull_of([zero_for_nan(end) for end in products])
+            product = enclose([replace_nan(end) for end in products])
         return product
 
     def __neg__(self) -> "Range":
@@ -42,7 +42,7 @@ class Range:
         if number < 0:
             return -self.times(-number)
         # NaN is ∞ · 0
-        return self.map(lambda end: zero_for_nan(end * number))
+        return self.map(lambda end: replace_nan(end * number))
 
     def plus(self, number: float) -> "Range":
         return Range(self.low + number, self.high + number)
@@ -93,14 +93,14 @@ class Range:
         return positive - negative
 
 
-def hull_of(values: Sequence[Tensor]) -> Range:
+def enclose(values: Sequence[Tensor]) -> Range:
     """Return smallest range of each entry that holds all values."""
     low = reduce(torch.minimum, values)
     high = reduce(torch.maximum, values)
     return Range(low, high)
 
 
-def zero_for_nan(x: Tensor) -> Tensor:
+def replace_nan(x: Tensor) -> Tensor:
     return x.nan_to_num(0, math.inf, -math.inf)
 
 

@@ -36,31 +36,31 @@ def info(
     if not names:
         output.show(facts.everything())
     elif len(names) > 1 or is_pattern(names[0]):
-        output.show(facts.of_data(inputs.read_files(names)))
+        output.show(facts.data_facts(inputs.read_files(names)))
     else:
-        output.show(_facts_of(names[0]))
+        output.show(_facts(names[0]))
 
 
-def _facts_of(name: str) -> facts.Facts:
+def _facts(name: str) -> facts.Facts:
     """Return facts of what a name or a file stands for."""
-    is_file = Path(name).suffix and not inputs.is_in_file(name)
+    is_file = Path(name).suffix and not inputs.is_recorded(name)
     # first, as a list of the names takes seconds; no word of romkit has an ending
     if is_file and not os.path.exists(os.path.expanduser(name)):
         raise FileError(name, problem="no such file", fix="check the path")
     systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
     pretrained = romkit.projections.pretrained()
     kinds = romkit.laws.LAWS | romkit.integrators.DYNAMICS
-    if name in systems or inputs.is_in_file(name):
+    if name in systems or inputs.is_recorded(name):
         return facts.system_facts(inputs.system_named(name))
     if name in methods:
         return facts.method_facts(methods[name])
     if name in kinds:
-        return facts.of_law(kinds[name])
+        return facts.law_facts(kinds[name])
     if name in pretrained or Path(name).suffix == ".safetensors":
-        return facts.of_model(romkit.load(name))
+        return facts.model_facts(romkit.load(name))
     if not inputs.is_path(name):
         checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
-    return facts.of_data(inputs.read_files([name]))
+    return facts.data_facts(inputs.read_files([name]))
 
 
 def check(
@@ -98,7 +98,7 @@ def check(
     target = None
     if out is not None:
         target = results.target(out, "check", "data.nc", force)
-    data, parameters = inputs.read_with_parameters(sources)
+    data, parameters = inputs.read_parameters(sources)
     roles: dict[str, Any] = {
         "context": options.names(context) or parameters,
         "state": options.names(state),
@@ -109,7 +109,7 @@ def check(
     }
     data = romkit.data.describe(data, **roles)
     # describe has printed the summary
-    output.add(**facts.of_data(data))
+    output.add(**facts.data_facts(data))
     if target:
         results.write(romkit.data.save_dataset, data, target, label="\n")
 
@@ -149,5 +149,5 @@ def dataset(
     run = f"{inputs.short_name(system)}-{split or 'contexts'}"
     file = results.target(out, run, "data.nc", force)
     data = full_model.dataset(split, seed=seed, duration=duration, **context)
-    output.show(facts.of_data(data))
+    output.show(facts.data_facts(data))
     results.write(romkit.data.save_dataset, data, file, label="\n")

@@ -41,7 +41,7 @@ def quantity(values: "xr.DataArray") -> Quantity:
 # -- forms -----------------------------------------------------------------------------------------
 
 
-def as_json(facts: Mapping[str, object]) -> str:
+def format_json(facts: Mapping[str, object]) -> str:
     """JSON of facts; numbers that are not finite become null, which JSON has for them."""
     return json.dumps(_plain(facts), indent=1, ensure_ascii=False, allow_nan=False)
 
@@ -63,7 +63,7 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def as_text(facts: Mapping[str, object]) -> str:
+def format_text(facts: Mapping[str, object]) -> str:
     """Facts as text: short ones in two columns, others below as sections."""
     sections = []
     for title, rows in _sections(facts):
@@ -76,19 +76,19 @@ def as_text(facts: Mapping[str, object]) -> str:
     return "\n\n".join(sections)
 
 
-def as_markdown(facts: Mapping[str, object]) -> str:
+def format_markdown(facts: Mapping[str, object]) -> str:
     """Facts as Markdown: tables, in which every character that could be markup is escaped."""
     sections = []
     for title, rows in _sections(facts):
         if title:
-            sections.append(f"## {display.as_plain_markdown(title)}")
+            sections.append(f"## {display.escape_markdown(title)}")
         if isinstance(rows, str):
             sections.append(textwrap.indent(rows, "    "))
             continue
         columns = max(map(len, rows))
         lines = ["| " * columns + "|", "|---" * columns + "|"]
         for row in rows:
-            cells = [display.as_plain_markdown(cell) for cell in row]
+            cells = [display.escape_markdown(cell) for cell in row]
             lines.append(f"| {' | '.join(cells)} |")
         sections.append("\n".join(lines))
     return "\n\n".join(sections)
@@ -239,14 +239,14 @@ def method_facts(kind: "type[romkit.projections.Projection]") -> Facts:
     }
 
 
-def of_law(kind: type) -> Facts:
+def law_facts(kind: type) -> Facts:
     """Return docstring of a law or of other dynamics, and its settings with their defaults."""
     how = "--set NAME=VALUE" if kind in romkit.laws.LAWS.values() else "given in Python"
     settings = {field.name: repr(field.default) for field in dataclasses.fields(kind)}
     return {"law": inspect.getdoc(kind), f"settings ({how})": settings}
 
 
-def of_data(data: "xr.Dataset") -> Facts:
+def data_facts(data: "xr.Dataset") -> Facts:
     """Return summary of a dataset as romkit reads it, its sizes, variables, context and attributes."""
     facts: Facts = {"sizes": dict(data.sizes)}
     # results of romkit have no state in its schema: a rollout has `truth` and `rom`
@@ -263,7 +263,7 @@ def of_data(data: "xr.Dataset") -> Facts:
     return facts | {"variables": variables, "context": context, "attributes": attributes}
 
 
-def of_model(model: object) -> Facts:
+def model_facts(model: object) -> Facts:
     """Return facts of a projection, a law, a basis or a hidden context; the training of each seed, or
     the equations with their residuals.
     """
@@ -284,7 +284,7 @@ def of_model(model: object) -> Facts:
 # -- results ---------------------------------------------------------------------------------------
 
 
-def of_run(run: "xr.Dataset") -> Facts:
+def run_facts(run: "xr.Dataset") -> Facts:
     """Return errors of each trajectory of a rollout, medians over seeds, and what both models cost."""
     from romkit.plotting import rollout, style  # matplotlib, which other facts do not need
 

@@ -69,7 +69,7 @@ def forecast(
     file = results.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     inputs.check_device(device)
     # before the data, which may be the training set of a system
-    forecaster = forecaster_of(model, dynamics, level, device)
+    forecaster = read_forecaster(model, dynamics, level, device)
     data = _describe_start(start, forecaster.projection)
     data = _convert_units(data, forecaster.projection)
     if dt is None:
@@ -80,7 +80,7 @@ def forecast(
     # what is typed replaces what the data have
     frame = forecaster.projection.frame
     typed = options.context_values(ctx, frame.context_names)
-    of_data = _context_of_state(data, forecaster.projection, trajectory, at, typed)
+    of_data = _state_context(data, forecaster.projection, trajectory, at, typed)
     settings["context"] = of_data | typed
     if data.sizes["trajectory"] > 1:
         print(f"from trajectory {trajectory} of the file{_listed(of_data)}")
@@ -90,11 +90,11 @@ def forecast(
         source = data.isel(time=slice(at, None))
         if control is not None:
             source = _read_inputs(control, law.control_names, frame.units.time)
-        settings["control"] = _inputs_of(source, law, trajectory, duration)
+        settings["control"] = _future_inputs(source, law, trajectory, duration)
     if forecaster.began is not None:
-        settings["start"] = _time_since(forecaster.began, data["time"], at)
+        settings["start"] = _elapsed_time(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
-    output.add(**facts.of_data(run), values=_numbers(run))
+    output.add(**facts.data_facts(run), values=_numbers(run))
     results.write(romkit.data.save_dataset, run, file)
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
@@ -135,7 +135,7 @@ def _describe_start(
     is_file = any((inputs.is_path(source), is_pattern(source), source == inputs.STDIN))
     if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
-    data, parameters = inputs.read_with_parameters(sources)
+    data, parameters = inputs.read_parameters(sources)
     if isinstance(data, xr.Dataset) and "component" in data.dims:
         return romkit.data.check_states(data)
     frame = projection.frame
@@ -147,7 +147,7 @@ def _describe_start(
     return romkit.data.describe(data, context=context, state=states)
 
 
-def _time_since(runs: "xr.DataArray", times: "xr.DataArray", at: int) -> float:
+def _elapsed_time(runs: "xr.DataArray", times: "xr.DataArray", at: int) -> float:
     """Time of a sample since the first of the runs, both of which may be counted from a date."""
     import numpy as np  # help is spared
 
@@ -172,7 +172,7 @@ def _first_state(
 
 def _convert_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
     """Return data in the units of a model, which may lack parameters of it."""
-    from romkit.data.conversions import convert_to_model
+    from romkit.data.conversions import convert_data
 
     frame = projection.frame
     # data of another size are refused as a state
@@ -181,10 +181,10 @@ def _convert_units(data: "xr.Dataset", projection: "romkit.projections.Projectio
     units = dict(zip(frame.context_names, frame.context_units, strict=True))
     present = [name for name in romkit.data.context_names(data) if name in units]
     of_present = frame.units._replace(context=[units[name] for name in present])
-    return convert_to_model("--from", data, of_present, present)
+    return convert_data("--from", data, of_present, present)
 
 
-def _context_of_state(
+def _state_context(
     data: "xr.Dataset",
     projection: "romkit.projections.Projection",
     trajectory: int,
@@ -247,7 +247,7 @@ class Forecaster(NamedTuple):
         return learned.train["time"]
 
 
-def forecaster_of(
+def read_forecaster(
     model: str, dynamics: str | None, level: float | None, device: str | None
 ) -> Forecaster:
     """Forecaster of a file with a law, or of a folder."""
@@ -311,7 +311,7 @@ def _read_inputs(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
     Raises:
         InputError: columns that are not along the time alone.
     """
-    from romkit.data.conversions import times_in_unit
+    from romkit.data.conversions import convert_times
     from romkit.data.spelling import full_name
 
     source = romkit.data.open_dataset(file) if file.endswith(".nc") else romkit.open(file)
@@ -319,7 +319,7 @@ def _read_inputs(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
     columns = [full_name(name, variables) for name in names]
     if "control" not in variables and names and set(columns) <= set(variables):
         source = _joined(source[columns], names)
-    return times_in_unit("--control", source, unit)
+    return convert_times("--control", source, unit)
 
 
 def _joined(columns: "xr.Dataset", names: Sequence[str]) -> "xr.Dataset":
@@ -341,13 +341,13 @@ def _joined(columns: "xr.Dataset", names: Sequence[str]) -> "xr.Dataset":
     return control.rename({time: "time"}).to_dataset()
 
 
-def _inputs_of(
+def _future_inputs(
     source: "xr.Dataset", law: "LearnedField", trajectory: int, duration: float
 ) -> "Callable[[float], np.ndarray]":
     """Return inputs of a law as a function of the time since the first sample of a dataset."""
     import torch
 
-    from romkit.data.controls import control_of, inputs_in_units
+    from romkit.data.controls import control_of, convert_inputs
 
     names = law.control_names
     dims = source["control"].dims if "control" in source else ()
@@ -358,7 +358,7 @@ def _inputs_of(
             got=f"dims {dims}" if dims else "data without it",
             fix=FIX,
         )
-    control = inputs_in_units("--control", source["control"], names, law.control_unit)
+    control = convert_inputs("--control", source["control"], names, law.control_unit)
     source = control.to_dataset(name="control")
     if "trajectory" in dims:
         checks.index("--trajectory", trajectory, source.sizes["trajectory"])

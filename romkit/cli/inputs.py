@@ -33,7 +33,7 @@ def is_path(text: str) -> bool:
     return bool(Path(text).suffix) or os.path.exists(os.path.expanduser(text))
 
 
-def is_in_file(name: str) -> bool:
+def is_recorded(name: str) -> bool:
     """Tell whether a system is given as `file.py:Name`."""
     return ".py:" in name
 
@@ -43,7 +43,7 @@ def is_system(sources: Sequence[str]) -> bool:
     if len(sources) != 1:
         return False
     (name,) = sources
-    return name in romkit.systems.SYSTEMS or is_in_file(name)
+    return name in romkit.systems.SYSTEMS or is_recorded(name)
 
 
 def short_name(sources: str | Sequence[str]) -> str:
@@ -52,7 +52,7 @@ def short_name(sources: str | Sequence[str]) -> str:
     """
     if isinstance(sources, str):
         sources = [sources]
-    if is_in_file(sources[0]):
+    if is_recorded(sources[0]):
         return sources[0].rsplit(":", 1)[1]
     stem = Path(sources[0]).stem
     # run0.nc, run1.nc and run*.nc are all called run
@@ -66,8 +66,8 @@ def system_named(name: str) -> "romkit.systems.System":
     """Return system of that name with its default parameters, or that of a file,
     `my_system.py:Burgers`.
     """
-    if is_in_file(name):
-        return _system_in_file(*name.rsplit(":", 1))
+    if is_recorded(name):
+        return _recorded_system(*name.rsplit(":", 1))
     return romkit.systems.SYSTEMS[checks.one_of("system", name, romkit.systems.SYSTEMS)]()
 
 
@@ -92,7 +92,7 @@ def imported(path: str) -> ModuleType:
     return module
 
 
-def _system_in_file(path: str, name: str) -> "romkit.systems.System":
+def _recorded_system(path: str, name: str) -> "romkit.systems.System":
     """Instance of a class of systems in a Python file, or an instance that the file made."""
     from romkit.systems.base import System
     from romkit.systems.naming import recorded_name
@@ -110,7 +110,7 @@ def _system_in_file(path: str, name: str) -> "romkit.systems.System":
     return system()
 
 
-def files_of(sources: Sequence[str]) -> list[str]:
+def matching_files(sources: Sequence[str]) -> list[str]:
     """Return names of files; those that a pattern matches in place of the pattern, which not every
     shell replaces.
 
@@ -152,7 +152,7 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Return runs in files, joined where there are several; warns of those that blew up."""
-    from romkit.data.habits import warn_of_habits
+    from romkit.data.habits import warn_habits
     from romkit.data.schema import DIMS
     from romkit.readers.several import read_runs
 
@@ -167,17 +167,17 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
         )
     # other data are described first, which warns of them
     if "state" in data and set(data["state"].dims) == set(DIMS):
-        warn_of_habits(data, "extremes", "equal runs")
+        warn_habits(data, "extremes", "equal runs")
     return data
 
 
 def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
     """Return tables, if the names end in .csv, else netCDF files; several are runs."""
-    data, _ = read_with_parameters(sources)
+    data, _ = read_parameters(sources)
     return data
 
 
-def read_with_parameters(
+def read_parameters(
     sources: str | Path | Sequence[str],
 ) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
     """Return tables or netCDF files, and the parameters in the names of the files, None without

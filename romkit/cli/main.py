@@ -41,7 +41,7 @@ class OneLineErrors(TyperGroup):
     """
 
     def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
-        with _warnings_on_one_line():
+        with _shorten_warnings():
             try:
                 code = super().main(*args, standalone_mode=False, **extra)
                 # a full disk is told here, and not at the end of the process
@@ -64,7 +64,7 @@ class OneLineErrors(TyperGroup):
 
 
 @contextlib.contextmanager
-def _warnings_on_one_line() -> Iterator[None]:
+def _shorten_warnings() -> Iterator[None]:
     """Print warnings about data and models without the line of code that issued them.
 
     Only their text changes, by the hook that Python documents for it; filters stay, and so does

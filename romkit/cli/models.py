@@ -83,7 +83,7 @@ def fit(
     if basis is None and kind.trained:
         _suggest_basis(training.sizes.get("component", 0))
     projection = romkit.fit(method, training, **named, **settings)
-    output.show(facts.of_model(projection))
+    output.show(facts.model_facts(projection))
     results.write(romkit.save, projection, file, label="\n")
     # a projection by least squares has no curve of its training
     if projection.curves()[1]:
@@ -146,7 +146,7 @@ def law(
     choices = options.settings(select, "--select")
     is_auto = kind == "auto"
     if is_auto:
-        _refuse_beside_auto({"--set": set_values, "--select": choices, "--members": members})
+        _refuse_auto_options({"--set": set_values, "--select": choices, "--members": members})
     else:
         estimator = _estimator(kind, set_values, choices)
     name = "law" if is_auto else kind
@@ -160,18 +160,18 @@ def law(
         ensemble = romkit.bootstrap(projection, estimator, training, members=members, seed=seed)
         # equations print one by one; a stack of networks has no text of its own
         law = ensemble.law
-        output.show(facts.of_model(law[0] if hasattr(law, "__getitem__") else law))
+        output.show(facts.model_facts(law[0] if hasattr(law, "__getitem__") else law))
         output.wrote(ensemble.save(file.parent), label="\n", what=f"an ensemble of {members} to ")
         return
     if is_auto:
         fitted = romkit.law(projection, training, seconds=seconds, seed=seed)
     else:
         fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
-    output.show(facts.of_model(fitted))
+    output.show(facts.model_facts(fitted))
     results.write(romkit.save, fitted, file, label="\n")
 
 
-def _refuse_beside_auto(choices: dict[str, object]) -> None:
+def _refuse_auto_options(choices: dict[str, object]) -> None:
     for option, value in choices.items():
         if value:
             raise InputError(

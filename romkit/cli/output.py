@@ -87,7 +87,7 @@ def add(**values: object) -> None:
 def show(values: Mapping[str, object]) -> None:
     """Print facts, as text or as JSON."""
     add(**values)
-    print(facts.as_text(values))
+    print(facts.format_text(values))
 
 
 def wrote(path: object, label: str = "", what: str = "") -> None:
@@ -128,7 +128,7 @@ def add_output_options(command: Callable[..., None]) -> Callable[..., None]:
             _current.reset(token)
             # a command that ends with an exit code of its own has results, too
             if as_json and not quiet and output.values:
-                print(facts.as_json(output.values | {"wrote": output.written}))
+                print(facts.format_json(output.values | {"wrote": output.written}))
 
     parameters = list(inspect.signature(command).parameters.values())
     for name, annotation in (("quiet", Quiet), ("as_json", Json)):

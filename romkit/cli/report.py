@@ -62,7 +62,7 @@ def report(
         sources: Files by romkit, a REPORT.md, or a pretrained model; a page for each.
         out: Page to write, of one file; report-NAME.html by default.
     """
-    for source, target in results.targets_of(sources, out, "report-{}.html").items():
+    for source, target in results.result_targets(sources, out, "report-{}.html").items():
         _write_page(source, target)
 
 
@@ -72,7 +72,7 @@ def _write_page(source: str, target: Path) -> None:
     file = Path(source)
     if file.suffix == ".md":
         markdown = existing(file).read_text(encoding="utf-8", errors="replace")
-        text = page(markdown, file.stem, functools.partial(_picture_below, file.parent))
+        text = page(markdown, file.stem, functools.partial(_picture, file.parent))
     else:
         described, figures = _described(source)
         text = page(f"# {file.stem}\n\n{described}", file.stem, figures.__getitem__)
@@ -116,7 +116,7 @@ def _heading(tokens: "Sequence[Token]") -> str:
     return ""
 
 
-def _picture_below(folder: Path, name: str) -> bytes:
+def _picture(folder: Path, name: str) -> bytes:
     """Content of a picture that a report shows.
 
     The report may be a stranger's and the page goes to others, so only pictures below the report's
@@ -143,21 +143,21 @@ def _described(source: str) -> tuple[str, dict[str, bytes]]:
     is_model = Path(source).suffix == ".safetensors"
     if is_model or source in romkit.projections.pretrained():
         model = romkit.load(source)
-        described = facts.of_model(model)
+        described = facts.model_facts(model)
         if isinstance(model, romkit.projections.Projection):
             described["made_by"] = model.report.get("versions", {})
             if model.curves()[1]:
                 figures["training"] = romkit.plotting.plot_training(model)
     else:
         data = romkit.data.open_dataset(source)
-        described = facts.of_data(data)
+        described = facts.data_facts(data)
         if "truth" in data:
-            described = facts.of_run(data) | {"attributes": described["attributes"]}
+            described = facts.run_facts(data) | {"attributes": described["attributes"]}
             figures["rollout"] = romkit.plotting.plot_rollout(data)
             figures["latent"] = romkit.plotting.plot_latent(data)
     pictures = [f"![{name}]({name}.png)" for name in figures]
     contents = {f"{name}.png": _png(figure) for name, figure in figures.items()}
-    return "\n\n".join([*pictures, facts.as_markdown(described)]), contents
+    return "\n\n".join([*pictures, facts.format_markdown(described)]), contents
 
 
 def _png(figure: "Figure") -> bytes:
@@ -195,7 +195,7 @@ def plot(
         truth: Data to draw beside a forecast.
         out: Picture to write, of one file; NAME.png by default.
     """
-    for source, target in results.targets_of(sources, out, "{}.png").items():
+    for source, target in results.result_targets(sources, out, "{}.png").items():
         _draw(source, target, variable, truth)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from romkit.cli import output
-from romkit.cli.inputs import files_of
+from romkit.cli.inputs import matching_files
 from romkit.core.errors import FileError, InputError
 
 RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
@@ -47,13 +47,13 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
     return writable(file)
 
 
-def targets_of(sources: Sequence[str], out: Path | None, pattern: str) -> dict[str, Path]:
+def result_targets(sources: Sequence[str], out: Path | None, pattern: str) -> dict[str, Path]:
     """File to write for each of several files: `out` for a single one, else named after it.
 
     Raises:
         InputError: one name for several files.
     """
-    names = files_of(sources)
+    names = matching_files(sources)
     if out is not None:
         if len(names) > 1:
             raise InputError(

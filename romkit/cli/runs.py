@@ -78,7 +78,7 @@ def rollout(
     run = romkit.rollout(
         truth, projection, duration=duration, dt=dt, dynamics=latent, device=device, **context
     )
-    output.show(facts.of_run(run))
+    output.show(facts.run_facts(run))
     results.write(romkit.data.save_dataset, run, file, label="\n")
     figure = romkit.plotting.plot_rollout(run)
     results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))

@@ -26,7 +26,7 @@ class Averages(NamedTuple):
     scale: Tensor
 
     @classmethod
-    def after(
+    def update(
         cls,
         moments: tuple[Tensor, Tensor],
         slope: Tensor,
@@ -70,6 +70,6 @@ class Adam:
         """Update the parameters in place."""
         self._count += 1
         for k, gradient in enumerate(gradients):
-            averages = Averages.after(self._moments[k], gradient, gradient.square(), self._count)
+            averages = Averages.update(self._moments[k], gradient, gradient.square(), self._count)
             self._moments[k] = averages.momentum, averages.square
             self.parameters[k].addcdiv_(averages.mean, averages.scale, value=-rate)

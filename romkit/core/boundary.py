@@ -74,13 +74,13 @@ def validated(thing: T) -> T:
 
         hints = get_type_hints(function, include_extras=True)
         hints.pop("return", None)
-        call.__annotations__ = {name: _as_pydantic(hint) for name, hint in hints.items()}
+        call.__annotations__ = {name: _translate(hint) for name, hint in hints.items()}
         return pydantic_call(config=ConfigDict(arbitrary_types_allowed=True))(call)
 
     @functools.wraps(function)
     def call_guarded(*args: object, **named: object) -> object:
         try:
-            with _default_to_cpu():
+            with _assume_cpu():
                 return checked()(*args, **named)
         except ValidationError as error:
             fault = refusal(function, error)
@@ -120,7 +120,7 @@ def _plain_type(hint: object) -> object:
     return origin[plain]
 
 
-def _default_to_cpu() -> AbstractContextManager[Any]:
+def _assume_cpu() -> AbstractContextManager[Any]:
     """Place of tensors that name no device: the CPU, also where the user has set another
     one for programs of their own. Arguments called `device` choose it.
     """
@@ -158,7 +158,7 @@ def _constructor(cls: type) -> str:
     return "__new__" if issubclass(cls, tuple) else "__init__"
 
 
-def _as_pydantic(hint: Any) -> object:
+def _translate(hint: Any) -> object:
     """Return the annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
     without a copy.
     """
@@ -183,25 +183,25 @@ def _annotated_type(hint: object) -> object:
     check = checks_of_it[-1]
     if isinstance(check, ROMKITS_CHECKS):
         return Annotated[Any, PlainValidator(functools.partial(check, ""))]
-    inner = base if base in (float, int) else _as_pydantic(base)
+    inner = base if base in (float, int) else _translate(base)
     return Annotated[inner, *checks_of_it]
 
 
 def _union_type(hint: object) -> object:
-    return Union[tuple(map(_as_pydantic, get_args(hint)))]  # noqa: UP007, made at run time
+    return Union[tuple(map(_translate, get_args(hint)))]  # noqa: UP007, made at run time
 
 
 def _literal_type(hint: object) -> object:
-    return Annotated[Any, PlainValidator(functools.partial(_among, get_args(hint)))]
+    return Annotated[Any, PlainValidator(functools.partial(_check_option, get_args(hint)))]
 
 
 def _list_type(hint: object) -> object:
-    entry: Any = _as_pydantic(get_args(hint)[0])
+    entry: Any = _translate(get_args(hint)[0])
     return Annotated[tuple[entry, ...], BeforeValidator(_listed)]
 
 
 def _dict_type(hint: object) -> object:
-    value: Any = _as_pydantic(get_args(hint)[1])
+    value: Any = _translate(get_args(hint)[1])
     return Annotated[dict[str, value], BeforeValidator(_named)]
 
 
@@ -228,7 +228,7 @@ GENERIC: dict[object, Callable[[object], object]] = {
 """Translation of annotations with parameters, by their origin."""
 
 
-def _among(options: tuple[object, ...], value: object) -> object:
+def _check_option(options: tuple[object, ...], value: object) -> object:
     """Return the value, if it is one of a `Literal`."""
     for option in options:
         both_text = isinstance(value, str) and isinstance(option, str)
@@ -309,7 +309,7 @@ def _instance(kind: type, value: object) -> object:
 
 HOW_TO_MAKE = {
     "Basis": "romkit.basis(data, rank=...) makes one",
-    "Contexts": "romkit.data.Contexts.of_dataset(data) makes one",
+    "Contexts": "romkit.data.Contexts.read(data) makes one",
     "Dataset": "romkit.data.describe(table, context=[...]) makes one of a table, romkit.open reads files, "
     "romkit.data.from_arrays takes arrays",
     "Estimator": "give settings, romkit.laws.NeuralODE() or SINDy() say, and no law that is fitted",
@@ -386,7 +386,7 @@ Sizes = Annotated[Sequence[Count], MinLen(2)]
 Widths = Annotated[Sequence[Count], MinLen(1)]
 
 
-def _as_groups(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+def _group(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
     """Widths that stand alone as groups of one."""
     groups = []
     for layer in layers:
@@ -396,7 +396,7 @@ def _as_groups(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ..
     return tuple(groups)
 
 
-Layered = Annotated[Sequence[Count | Widths], MinLen(1), AfterValidator(_as_groups)]
+Layered = Annotated[Sequence[Count | Widths], MinLen(1), AfterValidator(_group)]
 """Widths of layers, or tuples of them: (32, 32) and ((32, 32), (16, 16))."""
 Numbers = Annotated[Tensor, tensors.finite]
 Times = Annotated[Tensor, tensors.times]

@@ -10,10 +10,10 @@ def align(parameter: Tensor, x: Tensor) -> Tensor:
     """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any),
     left to left.
     """
-    return _with_axes(parameter, x.ndim - parameter.ndim)
+    return _expanded(parameter, x.ndim - parameter.ndim)
 
 
-def _with_axes(x: Tensor, number: int) -> Tensor:
+def _expanded(x: Tensor, number: int) -> Tensor:
     """x (..., k) with so many axes of one entry before its last one; as it is for none."""
     if number <= 0:
         return x
@@ -31,9 +31,9 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim == 2:
         return x @ weight
     # the same vector for all matrices along axes that x lacks
-    x = _with_axes(x, weight.ndim - 1 - x.ndim)
+    x = _expanded(x, weight.ndim - 1 - x.ndim)
     if weight.ndim > 3:
-        return _matmul_of_many(x, weight)
+        return _batched_matmul(x, weight)
     members, size, columns = weight.shape
     if x.ndim == 3 and x.shape[0] == members:
         return x.bmm(weight)
@@ -44,7 +44,7 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     return rows.bmm(weight).reshape(*lead, columns)
 
 
-def _matmul_of_many(x: Tensor, weight: Tensor) -> Tensor:
+def _batched_matmul(x: Tensor, weight: Tensor) -> Tensor:
     """`matmul` of a weight with several leading axes, which are one for the product."""
     axes = weight.ndim - 2
     lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[:axes])

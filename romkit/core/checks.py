@@ -47,7 +47,7 @@ def nearest(value: object, names: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?"
 
 
-def at_least(argument: str, value: object, minimum: int) -> int:
+def check_minimum(argument: str, value: object, minimum: int) -> int:
     """Return `value`, if it is an integer that is not below `minimum`."""
     # whole numbers of NumPy are registered as integers; truth values, which are, are none
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= minimum:

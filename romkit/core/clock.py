@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core.errors import InputError, one_line
 
 
-def at_time(function: Callable[[Any], object], t: float | Tensor, argument: str) -> object:
+def evaluate_time(function: Callable[[Any], object], t: float | Tensor, argument: str) -> object:
     """Return the value of a user's function of time, which gets a number, or a scalar tensor if it
     is written in torch.
 

@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 260, 90
 class Display(abc.ABC):
     """Object that notebooks show as a table of facts, with a figure where it has one.
 
-    `facts` is the one source: `as_text` and `as_html` are functions of them, and JSON is the mapping.
+    `facts` is the one source: `format_text` and `html_table` are functions of them, and JSON is the mapping.
     """
 
     @abc.abstractmethod
@@ -40,17 +40,17 @@ class Display(abc.ABC):
 
     def _repr_html_(self) -> str:
         title = f"<b>{escape(type(self).__name__)}</b>"
-        beside = f"{as_html(self.facts())}{self.figure_html()}"
+        beside = f"{html_table(self.facts())}{self.figure_html()}"
         return f"<div>{title}<div style='display:flex;gap:2em'>{beside}</div></div>"
 
 
-def as_html(facts: Mapping[str, str]) -> str:
+def html_table(facts: Mapping[str, str]) -> str:
     """Return facts as a table of HTML, a row for each."""
     rows = "".join(_row(name, value) for name, value in facts.items())
     return f"<table>{rows}</table>"
 
 
-def as_text(facts: Mapping[str, str]) -> str:
+def format_text(facts: Mapping[str, str]) -> str:
     """Return facts as lines of text in two columns; further lines of a fact stand below its first."""
     width = max(map(len, facts))
     lines = []
@@ -70,7 +70,7 @@ def _row(name: str, value: str) -> str:
     )
 
 
-def as_plain_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """One line of Markdown that shows this text: every character that could be markup is escaped."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
 

@@ -186,7 +186,7 @@ def settle(folder: Path) -> None:
         return
     try:
         # lists last: until they are moved, they tell which files of the earlier save to remove
-        written = sorted(_files_below(whole), key=lambda name: name.endswith(".json"))
+        written = sorted(_nested_files(whole), key=lambda name: name.endswith(".json"))
         listed = _listed(whole)
         if listed:
             for name in _listed(folder) - listed - set(written):
@@ -199,7 +199,7 @@ def settle(folder: Path) -> None:
         raise _unwritable(folder, error) from error
 
 
-def _files_below(folder: Path) -> list[str]:
+def _nested_files(folder: Path) -> list[str]:
     """Return names of all files in a folder, from there, in order."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return [file.relative_to(folder).as_posix() for file in files]
@@ -221,10 +221,10 @@ def write_list(file: Path, facts: "Header") -> None:
     Raises:
         InputError: facts with control characters.
     """
-    names = [name for name in _files_below(file.parent) if name != file.name]
+    names = [name for name in _nested_files(file.parent) if name != file.name]
     checksums = {name: _checksum(file.parent / name) for name in names}
     content = plain("model", facts | {"files": checksums})
-    fault = _fault_of_texts(content)
+    fault = _text_fault(content)
     if fault:
         raise InputError("model", expected="plain text", got=fault, fix="mend it before saving")
     content["sha256"] = _sha256(content, {})
@@ -270,7 +270,7 @@ def _facts(file: Path) -> dict[str, Any]:
     if changed:
         problem = "has changed since romkit wrote it (checksum)"
         raise FileError(file, problem=problem, fix=again)
-    fault = _fault_of_texts(facts)
+    fault = _text_fault(facts)
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
         fault = "names of files in other folders"
     if fault:
@@ -398,7 +398,7 @@ def read(file: Path) -> tuple[Header, Tensors]:
 
 def _fault(header: Header, tensors: Tensors) -> str:
     """Return description of content that must not be used; empty if there is none."""
-    fault = _fault_of_texts([header, list(tensors)])
+    fault = _text_fault([header, list(tensors)])
     if fault:
         return fault
     for name, tensor in tensors.items():
@@ -409,7 +409,7 @@ def _fault(header: Header, tensors: Tensors) -> str:
     return ""
 
 
-def _fault_of_texts(value: object) -> str:
+def _text_fault(value: object) -> str:
     """Return description of text that a terminal would obey, in plain values; empty if there is
     none.
     """

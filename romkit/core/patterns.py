@@ -42,7 +42,7 @@ def matched(names: Sequence[str | Path]) -> Matches:
     paths: list[Path] = []
     parameters: dict[str, list[float]] | None = None
     for name in names:
-        files, values = _files_of(name)
+        files, values = _matching_files(name)
         if parameters is None:
             parameters = {parameter: [] for parameter in values}
         if parameters.keys() != values.keys():
@@ -57,7 +57,7 @@ def matched(names: Sequence[str | Path]) -> Matches:
     return Matches(paths, parameters or {})
 
 
-def _files_of(name: str | Path) -> tuple[list[Path], dict[str, list[float]]]:
+def _matching_files(name: str | Path) -> tuple[list[Path], dict[str, list[float]]]:
     """Return files of one name, and the values of its parameters."""
     from romkit.core.files import expanded  # with torch, which help is spared
 
@@ -75,7 +75,7 @@ def _files_of(name: str | Path) -> tuple[list[Path], dict[str, list[float]]]:
     pattern = _expression(str(path))
     rows = []
     for match in matches:
-        rows.append((_numbers_in(match, pattern, name), match))
+        rows.append((_find_numbers(match, pattern, name), match))
     rows.sort()  # 2 before 10
     columns = zip(*(numbers for numbers, _ in rows), strict=True)
     values = {
@@ -119,7 +119,7 @@ def _piece(text: str) -> str:
     return "[^/]" if text == "?" else "[^/]*"
 
 
-def _numbers_in(path: str, pattern: re.Pattern[str], name: str | Path) -> tuple[float, ...]:
+def _find_numbers(path: str, pattern: re.Pattern[str], name: str | Path) -> tuple[float, ...]:
     """Return values of the parameters in the name of a file.
 
     Raises:

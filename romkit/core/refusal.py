@@ -20,7 +20,7 @@ def refusal(function: Callable[..., Any], error: ValidationError) -> InputError:
     faults = error.errors(include_url=False)
     names = list(inspect.signature(function).parameters)
     position, *inner = faults[0]["loc"]
-    argument = _name_of(position, names)
+    argument = _argument_name(position, names)
     kind = faults[0]["type"]
     if kind.startswith("multiple_argument_values"):
         return InputError(
@@ -47,7 +47,7 @@ def refusal(function: Callable[..., Any], error: ValidationError) -> InputError:
     )
 
 
-def _name_of(position: object, names: Sequence[str]) -> str:
+def _argument_name(position: object, names: Sequence[str]) -> str:
     """Return name of an argument that was given by its place or by its name."""
     if isinstance(position, int) and position < len(names):
         return names[position]

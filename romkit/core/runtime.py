@@ -100,7 +100,7 @@ def budget(label: str, seconds: float) -> Iterator[None]:
     """Show within the block how much of a budget of processor seconds is used, and the time left;
     `step` says at what, and `left` how much is left.
     """
-    with Bar(total=math.ceil(seconds), unit="s", **_bar(label)) as bar, within(seconds):
+    with Bar(total=math.ceil(seconds), unit="s", **_bar(label)) as bar, limit_seconds(seconds):
         token = _budget.set((bar, time.process_time()))
         try:
             yield
@@ -112,7 +112,7 @@ _end: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
 @contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
+def limit_seconds(seconds: float) -> Iterator[None]:
     """Give the block so many processor seconds, and no more than are `left`: it asks for these."""
     token = _end.set(min(_end.get(), time.process_time() + seconds))
     try:

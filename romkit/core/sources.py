@@ -18,7 +18,7 @@ def provenance() -> dict[str, object]:
 
     They are those of the first call in a process: what it has imported does not change later.
     """
-    commit = commit_of_checkout()
+    commit = checkout_commit()
     return {
         "commit": commit.removesuffix("-dirty"),
         "is_dirty": commit.endswith("-dirty"),
@@ -26,7 +26,7 @@ def provenance() -> dict[str, object]:
     }
 
 
-def commit_of_checkout() -> str:
+def checkout_commit() -> str:
     """Return the commit, with `-dirty` where files differ from it; empty without git."""
     git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -45,7 +45,7 @@ def tensor(argument: str, value: object) -> Tensor:
     """
     if type(value) is Tensor and value.dtype in FLOATS and _is_dense(value):
         return value
-    numbers = _as_tensor(argument, value)
+    numbers = _real_tensor(argument, value)
     _check_dense(argument, numbers)
     if numbers.dtype in FLOATS:
         return numbers
@@ -65,7 +65,7 @@ def _check_dense(argument: str, numbers: Tensor) -> None:
     raise _not_dense(argument, numbers)
 
 
-def _as_tensor(argument: str, value: object) -> Tensor:
+def _real_tensor(argument: str, value: object) -> Tensor:
     """Real numbers of any kind as a tensor of any dtype."""
     numbers = value if isinstance(value, Tensor) else _convert_numpy(value)
     if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:

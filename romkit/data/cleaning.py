@@ -18,7 +18,7 @@ polynomial through them.
 """
 
 
-def bring_to_common_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset:
+def align_times(data: xr.Dataset, *, own_times: float = 1.5) -> xr.Dataset:
     """Return data as they are, or resampled where most runs have times of their own.
 
     `own_times`: interval between the samples of a run, in that of all runs together, from which

@@ -30,7 +30,7 @@ OWN_TIMES = (
 )
 
 
-def seconds_since_first(times: Array) -> tuple[Array, str]:
+def elapsed_seconds(times: Array) -> tuple[Array, str]:
     """Dates or durations (...) as seconds since the first, and that date as text.
 
     Args:
@@ -128,7 +128,7 @@ def shared_clock(times: Sequence[Array], *, many: float = 0.1) -> tuple[list[Arr
     if np.ptp(starts) > tolerance:
         times = [run - run[0] for run in times]
         notes.append(OWN_STARTS)
-    times = _equal_where_near(times, tolerance)
+    times = _agree_nearby(times, tolerance)
     # shorter runs miss nothing behind their end: only times within a run count
     union = np.unique(np.concatenate(times))
     ends = np.array([run[-1] for run in times])
@@ -140,7 +140,7 @@ def shared_clock(times: Sequence[Array], *, many: float = 0.1) -> tuple[list[Arr
     return times, notes
 
 
-def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
+def _agree_nearby(times: Sequence[Array], tolerance: float) -> list[Array]:
     """Return times of which those that differ by less than the tolerance are equal."""
     values, place = np.unique(np.concatenate(times), return_inverse=True)
     steps = np.diff(values, prepend=values[:1])

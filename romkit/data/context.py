@@ -10,7 +10,7 @@ from romkit.core import tensors
 from romkit.core.boundary import Finite, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
-from romkit.numerics.folds import between_ends as between_ends
+from romkit.numerics.folds import find_interior as find_interior
 
 
 @validated
@@ -183,11 +183,11 @@ def context_ranges(data: xr.Dataset) -> Array:
     """
     check_dims(data, "trajectory")
     names = unchecked(context_names)(data)
-    ranges = [_range_of(data[name]) for name in names]
+    ranges = [_range(data[name]) for name in names]
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
-def _range_of(column: xr.DataArray) -> object:
+def _range(column: xr.DataArray) -> object:
     """Two ends of a parameter, declared or those of its values.
 
     Raises:

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, unchecked, validated
-from romkit.core.clock import at_time
+from romkit.core.clock import evaluate_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Names
 from romkit.data.context import ContextParameter, context_matrix
-from romkit.data.conversions import parameters_in_units
+from romkit.data.conversions import convert_parameters
 from romkit.data.spelling import complete_keys
 from romkit.data.times import held
 
@@ -94,7 +94,7 @@ class Contexts(NamedTuple):
         >>> import torch
         >>> from romkit.data import Contexts
         >>> times = torch.linspace(0, 1, 5)
-        >>> contexts = Contexts.of(["F"], {"F": lambda t: 3.14 + 0.01 * t}, times)
+        >>> contexts = Contexts.build(["F"], {"F": lambda t: 3.14 + 0.01 * t}, times)
         >>> contexts.over_time.shape, contexts.moving
         (torch.Size([1, 5, 1]), ('F',))
     """
@@ -107,7 +107,7 @@ class Contexts(NamedTuple):
 
     @classmethod
     @validated
-    def of(
+    def build(
         cls,
         names: Sequence[str],
         values: Mapping[str, object],
@@ -124,14 +124,14 @@ class Contexts(NamedTuple):
         """
         values = complete_keys(values, names)
         if units:
-            values = parameters_in_units(values, names, units)
+            values = convert_parameters(values, names, units)
         functions = {name: value for name, value in values.items() if varies(value)}
         moving = tuple(functions)
 
         def path(t: Tensor) -> Tensor:
             values_at_t = dict(values)
             for name in moving:
-                values_at_t[name] = at_time(functions[name], t, name)
+                values_at_t[name] = evaluate_time(functions[name], t, name)
             return torch.from_numpy(context_rows(names, values_at_t))  # (C, p)
 
         initial = path(times[0])
@@ -154,7 +154,7 @@ class Contexts(NamedTuple):
 
     @classmethod
     @validated
-    def of_dataset(cls, data: xr.Dataset) -> "Contexts":
+    def read(cls, data: xr.Dataset) -> "Contexts":
         """Return the context of a dataset; splines go through one that was recorded over time."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
@@ -162,7 +162,7 @@ class Contexts(NamedTuple):
         if values.ndim == 2:
             return unchecked(cls)(values, values)
         times = tensors.times("time", data["time"].values)
-        values = _checked_over_time(values, times)
+        values = _checked_course(values, times)
         # smooth, since the manifold moves with its rate
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
 
@@ -185,7 +185,7 @@ def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:
             )
 
 
-def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
+def _checked_course(values: Tensor, times: Tensor) -> Tensor:
     """Return contexts (C, T, p), the last known one where shorter trajectories have ended.
 
     Raises:

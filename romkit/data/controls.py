@@ -11,12 +11,12 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, unchecked, validated
-from romkit.core.clock import at_time
+from romkit.core.clock import evaluate_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims
 from romkit.data.contexts import varies
-from romkit.data.conversions import in_unit
+from romkit.data.conversions import convert_values
 from romkit.data.names import unit_of
 from romkit.data.times import held, stretches, times_of
 
@@ -73,7 +73,7 @@ def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     """Return the inputs of a dataset as a function of time, None where it has none.
 
     Between two samples they are held or linear, as the data declare. Where they do not, as those
-    that a law was fitted to (`by_law`), or as `inputs_held` says.
+    that a law was fitted to (`law_derivatives`), or as `inputs_held` says.
 
     Example:
         >>> import numpy as np
@@ -115,7 +115,7 @@ def is_held(
 ) -> bool:
     """Tell whether inputs (C, T, q) keep their value until the next sample.
 
-    Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they
+    Those that are not declared are taken as a law takes them (`law_derivatives`). Where it does not say, they
     are held if they look like a staircase: values that stay, and jump at single samples.
 
     `still`, `isolated`: shares of samples without a change, and of changes that follow none,
@@ -246,7 +246,7 @@ def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
     return at
 
 
-def by_name(inputs: T, names: Sequence[str]) -> T:
+def reorder_inputs(inputs: T, names: Sequence[str]) -> T:
     """Reorder inputs to these names; inputs without names stay as they are.
 
     Raises:
@@ -267,7 +267,7 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
     return inputs.isel(input=[labels.index(name) for name in names])
 
 
-def unit_of_inputs(control: xr.DataArray) -> str:
+def input_unit(control: xr.DataArray) -> str:
     """Return the unit of inputs (..., input), or those of each with commas between; "" where nobody
     said.
     """
@@ -276,7 +276,7 @@ def unit_of_inputs(control: xr.DataArray) -> str:
     return unit_of(control)
 
 
-def inputs_in_units(
+def convert_inputs(
     argument: str, control: xr.DataArray, names: Sequence[str], unit: str
 ) -> xr.DataArray:
     """Labelled inputs in the order and the units of a law.
@@ -285,22 +285,22 @@ def inputs_in_units(
         argument: for errors.
         control: (..., input), or of a single input without this axis.
         names: of the inputs of the law.
-        unit: of these, as `unit_of_inputs` has it.
+        unit: of these, as `input_unit` has it.
 
     Raises:
         InputError: inputs of other names, or a unit that cannot be converted.
     """
-    control = by_name(control, names)
+    control = reorder_inputs(control, names)
     targets = unit.split(BETWEEN_UNITS)
-    sources = unit_of_inputs(control).split(BETWEEN_UNITS)
+    sources = input_unit(control).split(BETWEEN_UNITS)
     if len(targets) == len(sources) == 1 or "input" not in control.dims:
-        return in_unit(argument, "control", control, targets[0])
+        return convert_values(argument, "control", control, targets[0])
     number = control.sizes["input"]
     targets, sources = (list(np.resize(units, number)) for units in (targets, sources))
     labels, columns = control_names(control.to_dataset(name="control")), []
     for k, (label, source, target) in enumerate(zip(labels, sources, targets, strict=True)):
         column = control.isel(input=[k]).assign_attrs(units=str(source))
-        columns.append(in_unit(argument, label, column, str(target)))
+        columns.append(convert_values(argument, label, column, str(target)))
     converted = xr.concat(columns, dim="input", combine_attrs="drop_conflicts")
     units = ("input", targets)
     return converted.transpose(*control.dims).assign_coords({INPUT_UNITS: units})
@@ -338,7 +338,7 @@ def given_control(
     `times`; None for none.
 
     Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says,
-    else as those that a law was fitted to (`by_law`). Where neither says, they are held if they look
+    else as those that a law was fitted to (`law_derivatives`). Where neither says, they are held if they look
     like a staircase.
 
     Raises:
@@ -370,7 +370,7 @@ def given_control(
         _check_times(control, times)
         declared = control.attrs.get("between")
         if {"time", "input"} <= {*control.dims}:
-            control = by_name(control, names).transpose(..., "time", "input")
+            control = reorder_inputs(control, names).transpose(..., "time", "input")
     values = _checked_samples(control, len(times), number, names)
     columns = 0
     if is_held(values.cpu().numpy(), declared, by_law):
@@ -444,7 +444,7 @@ def _function(
     trajectory.
     """
     q = len(names)
-    begin = np.asarray(at_time(control, times[0], "control"))
+    begin = np.asarray(evaluate_time(control, times[0], "control"))
     size = begin.size  # of a tensor it is a method
     if size not in (q, number * q):
         raise InputError(
@@ -455,7 +455,7 @@ def _function(
         )
 
     def inputs(t: Tensor) -> Tensor:
-        values = at_time(control, t, "control")
+        values = evaluate_time(control, t, "control")
         values = np.asarray(values, dtype=np.float64)
         return torch.as_tensor(values).reshape(-1, q).expand(number, q)
 

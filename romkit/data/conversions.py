@@ -9,7 +9,7 @@ from romkit.data.names import unit_of
 from romkit.data.units import Units, conversion, same_unit, state_units, strip_origin, time_units
 
 
-def convert_to_model(
+def convert_data(
     argument: str, data: xr.Dataset, model: Units, context: Sequence[str]
 ) -> xr.Dataset:
     """Return the data in the units of a model, which has these parameters.
@@ -17,13 +17,15 @@ def convert_to_model(
     Raises:
         InputError: units that differ and cannot be converted.
     """
-    data = _states_in_units(argument, data, state_units(data), model.state)
+    data = _convert_state_units(argument, data, state_units(data), model.state)
     for name, target in zip(context, model.context, strict=True):
-        data = data.assign_coords({name: in_unit(argument, name, data[name], target).variable})
-    return times_in_unit(argument, data, model.time)
+        data = data.assign_coords(
+            {name: convert_values(argument, name, data[name], target).variable}
+        )
+    return convert_times(argument, data, model.time)
 
 
-def _states_in_units(
+def _convert_state_units(
     argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
 ) -> xr.Dataset:
     pairs = list(zip(sources, targets, strict=True))
@@ -53,7 +55,7 @@ def _states_in_units(
     return data
 
 
-def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
+def convert_state(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
     """Return a labelled state (..., component) in these units; as it is where it has none.
 
     Raises:
@@ -61,10 +63,10 @@ def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) ->
     """
     if not unit_of(state):
         return state
-    return states_in_units(argument, state.to_dataset(name="state"), wanted)["state"]
+    return convert_states(argument, state.to_dataset(name="state"), wanted)["state"]
 
 
-def states_in_units(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr.Dataset:
+def convert_states(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr.Dataset:
     """Return the data with states, and rates, in these units, one for each component; as they are
     where there are none.
 
@@ -73,10 +75,10 @@ def states_in_units(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> x
     """
     if not wanted:
         return data
-    return _states_in_units(argument, data, state_units(data), wanted)
+    return _convert_state_units(argument, data, state_units(data), wanted)
 
 
-def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.DataArray:
+def convert_values(argument: str, name: str, values: xr.DataArray, target: str) -> xr.DataArray:
     """Labelled values in a unit; as they are where they have none, or nobody gave that of the model.
 
     Raises:
@@ -93,7 +95,7 @@ def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.D
     return (values * factor + offset).assign_attrs(about)
 
 
-def parameters_in_units(
+def convert_parameters(
     values: Mapping[str, object], names: Sequence[str], units: Sequence[str]
 ) -> dict[str, object]:
     """Return parameters by name, of which labelled ones are in these units; numbers are taken to
@@ -106,11 +108,11 @@ def parameters_in_units(
     for name, unit in zip(names, units, strict=True):
         value = values.get(name)
         if isinstance(value, xr.DataArray):
-            converted[name] = in_unit("context", name, value, unit)
+            converted[name] = convert_values("context", name, value, unit)
     return converted
 
 
-def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
+def convert_times(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
     """Return the data with their times in a unit; as they are where they have none.
 
     Raises:

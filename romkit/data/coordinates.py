@@ -98,7 +98,7 @@ def coordinates_of(data: xr.Dataset) -> tuple[str, ...]:
     return tuple(names)
 
 
-def with_coordinates(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
+def assign_coordinates(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
     """Return data in which these context parameters have coordinates of these names."""
     changed = {}
     for parameter, name in names.items():
@@ -106,7 +106,7 @@ def with_coordinates(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
     return data.assign_coords(changed)
 
 
-def in_coordinates(values: Tensor, names: tuple[str, ...], lowest: Tensor) -> Tensor:
+def transform_contexts(values: Tensor, names: tuple[str, ...], lowest: Tensor) -> Tensor:
     """Return contexts (..., p) in the coordinates of these names; below a share of the lowest
     training value (p,) they stay, since 1/c and log c end at zero.
     """

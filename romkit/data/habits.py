@@ -27,7 +27,7 @@ TURNS = {2 * np.pi: ("2π", "2 * numpy.pi", "{}"), 360.0: ("360", "360", "numpy.
 """A turn in radians and in degrees, in words and in code, and the angle of which the cosine is."""
 
 
-def warn_of_habits(data: xr.Dataset, *names: str) -> None:
+def warn_habits(data: xr.Dataset, *names: str) -> None:
     """Warn of what is unusual in runs of romkit's schema.
 
     Args:
@@ -218,13 +218,13 @@ class Extreme(NamedTuple):
     Attributes:
         ratio: the largest distance from the median in the largest of the other runs.
         first: number of the first such time.
-        goes_on: whether those behind it are, too.
+        continues: whether those behind it are, too.
     """
 
     ratio: float
     run: int
     first: int
-    goes_on: bool
+    continues: bool
     distance: float
     usual: float
     variable: Variable
@@ -260,9 +260,11 @@ def _extremes(data: xr.Dataset, *, fewest: int = 3) -> Iterator[str]:
 
 def _warning(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
     """Return a warning of the most extreme run, which names the others."""
-    _, run, sample, goes_on, distance, usual, variable = max(extremes, key=lambda each: each.ratio)
+    _, run, sample, continues, distance, usual, variable = max(
+        extremes, key=lambda each: each.ratio
+    )
     clock = f"{data['time'].values[sample]:.4g}"
-    times = f"from time {clock} on" if goes_on else f"at time {clock}"
+    times = f"from time {clock} on" if continues else f"at time {clock}"
     unit = append_unit(variable.units or common_unit(data["state"]))
     further = sorted({extreme.run for extreme in extremes} - {run})
     besides = f"; far beyond the others, too: runs {listed(further)}"
@@ -273,7 +275,7 @@ def _warning(extremes: Sequence[Extreme], data: xr.Dataset) -> str:
         f"{variable.name} {times}, and other runs {usual:.3g}{besides if further else ''}; errors "
         "relative to the deviation of the data would tell nothing: leave the run out, or make these "
         "values NaN, after romkit.data.describe by "
-        f"data.state[{run}, {sample}{':' * goes_on}] = numpy.nan"
+        f"data.state[{run}, {sample}{':' * continues}] = numpy.nan"
     )
 
 

@@ -20,7 +20,7 @@ from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Chunked, Names
 from romkit.data.context import check_dims, check_has
-from romkit.data.conversions import in_unit
+from romkit.data.conversions import convert_values
 from romkit.data.names import unit_of
 
 AXIS = "component"
@@ -79,7 +79,7 @@ class Layout:
         >>> import xarray as xr
         >>> from romkit.data import Layout
         >>> data = xr.Dataset({"u": (("time", "y", "x"), np.zeros((5, 2, 3))), "p": ("time", np.zeros(5))})
-        >>> layout = Layout.of(data, ["u", "p"], ["time"])
+        >>> layout = Layout.build(data, ["u", "p"], ["time"])
         >>> layout.size, layout.names[-2:]
         (7, ('u[1, 2]', 'p'))
         >>> layout.gather(data, ["time"]).shape
@@ -94,7 +94,7 @@ class Layout:
 
     @classmethod
     @validated
-    def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
+    def build(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
         """Layout of these variables, whose dimensions beside `lead` are the state's; cells that are
         always NaN are not.
 
@@ -199,7 +199,7 @@ class Layout:
                 got=str(dict(values.sizes)),
                 fix="rename or select dims",
             )
-        array = in_unit("data", name, values, variable.units).transpose(*dims).data
+        array = convert_values("data", name, values, variable.units).transpose(*dims).data
         leading_shape = array.shape[: len(lead)]
         flat = array.reshape(*leading_shape, math.prod(variable.shape))
         if variable.mask:

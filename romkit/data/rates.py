@@ -40,10 +40,10 @@ def disagreement(states: xr.DataArray, rates: xr.DataArray, times: Array, order:
         predicted.append(_quotients(antiderivative, t, order))
     if not observed:
         return ""
-    return _slope_in_words(np.concatenate(observed), np.concatenate(predicted))
+    return _describe_slope(np.concatenate(observed), np.concatenate(predicted))
 
 
-def warn_of_rates(data: xr.Dataset) -> None:
+def warn_rates(data: xr.Dataset) -> None:
     """Warn where velocities of data in romkit's schema are not the rates of their states.
 
     Those of a system are computed from its equations, and need no comparison.
@@ -66,7 +66,7 @@ def _quotients(x: Array, t: Array, order: int) -> Array:
     return quotients
 
 
-def _slope_in_words(
+def _describe_slope(
     observed: Array, predicted: Array, *, tolerance: float = 0.1, significant: float = 3.0
 ) -> str:
     """Return words where the slope of observed over predicted rates (N, n) is not one.

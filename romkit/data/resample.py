@@ -59,7 +59,7 @@ def _usual_interval(run: Array) -> float:
     return float(np.median(np.diff(run)))
 
 
-def _gaps_of(run: Array, curve: Rule, deviation: Array, longest: float | None) -> Array:
+def _gaps(run: Array, curve: Rule, deviation: Array, longest: float | None) -> Array:
     """Which intervals between the samples of a run are gaps.
 
     Args:
@@ -70,7 +70,7 @@ def _gaps_of(run: Array, curve: Rule, deviation: Array, longest: float | None) -
     """
     intervals = np.diff(run)
     if longest is not None:
-        return intervals > longest + _rounding_of(run)
+        return intervals > longest + _rounding(run)
     is_filled = _grown(intervals, np.full_like(intervals, LONGEST))
     if is_filled.all() or not _vary(intervals):
         return ~is_filled
@@ -112,27 +112,27 @@ def _straight(curve: Rule, starts: Array, ends: Array, deviation: Array) -> Arra
     return is_straight
 
 
-def _rounding_of(run: Array) -> float:
+def _rounding(run: Array) -> float:
     """Return difference of times of a run that counts as none."""
     return ROUNDING * max(abs(run[-1]), _usual_interval(run))
 
 
-def _is_outside(run: Array, grid: Array) -> Array:
+def _exceeds_range(run: Array, grid: Array) -> Array:
     """Tell whether times (K,) are before the first or behind the last of a run."""
-    tolerance = _rounding_of(run)
+    tolerance = _rounding(run)
     return (grid < run[0] - tolerance) | (grid > run[-1] + tolerance)
 
 
-def _is_inside_gap(run: Array, grid: Array, is_gap: Array) -> Array:
+def _spans_gap(run: Array, grid: Array, is_gap: Array) -> Array:
     """Tell whether times (K,) lie between two samples of a run (N,), in an interval that is a gap."""
-    tolerance = _rounding_of(run)
+    tolerance = _rounding(run)
     # interval of the run around each time
     places = np.searchsorted(run, grid - tolerance)
     right = places.clip(1, len(run) - 1)
     from_before = np.abs(grid - run[right - 1])
     from_after = np.abs(grid - run[right])
     is_sample = np.minimum(from_before, from_after) <= tolerance
-    return is_gap[right - 1] & ~is_sample & ~_is_outside(run, grid)
+    return is_gap[right - 1] & ~is_sample & ~_exceeds_range(run, grid)
 
 
 class Courses(NamedTuple):
@@ -230,8 +230,8 @@ def resampled(
             courses = _interpolated(data, name, grid, longest)
             variables[name] = (DIMS, courses.values, data[name].attrs)
             if name == "state":
-                _warn_of_gaps(courses, grid)
-                _warn_of_few(data)
+                _warn_gaps(courses, grid)
+                _warn_few(data)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
@@ -343,7 +343,7 @@ def _is_interior(grid: Array, times: Array, step: float) -> Array:
     return (interval < 1.5 * step) | (times == grid[0])
 
 
-def _warn_of_gaps(courses: Courses, grid: Array) -> None:
+def _warn_gaps(courses: Courses, grid: Array) -> None:
     """Say which share of the numbers is missing between the first and the last sample of a run."""
     in_gap = courses.in_gap
     if not in_gap.any():
@@ -356,7 +356,7 @@ def _warn_of_gaps(courses: Courses, grid: Array) -> None:
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
 
 
-def _warn_of_few(data: xr.Dataset) -> None:
+def _warn_few(data: xr.Dataset) -> None:
     """Name components that have too few samples in a run for a spline, and stay missing there."""
     counts = np.isfinite(data["state"].transpose(*DIMS).values).sum(1)  # (C, n)
     too_few = (counts > 0) & (counts < FEWEST)
@@ -393,9 +393,9 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
             samples = np.ix_(rows, components)
             curve = _curve(run, *(numbers[k][samples] for numbers in curves))
             course = curve(grid)
-            is_gap = _gaps_of(run, curve, deviation[components], longest)
-            is_missing = _is_inside_gap(run, grid, is_gap)
-            course[is_missing | _is_outside(run, grid)] = np.nan
+            is_gap = _gaps(run, curve, deviation[components], longest)
+            is_missing = _spans_gap(run, grid, is_gap)
+            course[is_missing | _exceeds_range(run, grid)] = np.nan
             values[k][:, components] = course
             in_gap[k][:, components] = is_missing[:, None]
             longest_gap = max(longest_gap, np.diff(run)[is_gap].max(initial=0.0))

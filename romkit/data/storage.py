@@ -28,8 +28,8 @@ from romkit.data.untrusted import (
     check_declared,
     check_seal,
     checked_groups,
-    engine_of,
-    seal_of,
+    compute_seal,
+    storage_engine,
 )
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
@@ -113,7 +113,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
                 got=f"an error: {reason(error)}",
                 fix="convert or drop it",
             ) from error
-        temporary.write_bytes(content + seal_of(content))
+        temporary.write_bytes(content + compute_seal(content))
     return expanded(path)
 
 
@@ -163,7 +163,7 @@ def open_dataset(path: FilePath, *, group: str | None = None) -> xr.Dataset:
     return _loaded(path, content, file, group)
 
 
-def dataset_of_bytes(content: bytes, name: str) -> xr.Dataset:
+def decode_dataset(content: bytes, name: str) -> xr.Dataset:
     """Read the content of a file that is called `name`, an upload say, as `open_dataset` does."""
     return _loaded(name, content, io.BytesIO(content), None)
 
@@ -172,7 +172,7 @@ def _loaded(
     name: object, content: bytes, source: Path | io.BytesIO, group: str | None
 ) -> xr.Dataset:
     """Read a netCDF file, or its bytes as a stream, into memory."""
-    engine = engine_of(name, content)
+    engine = storage_engine(name, content)
     check_seal(name, content)
     try:
         settings: dict[str, Any] = {}

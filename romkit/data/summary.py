@@ -39,33 +39,33 @@ def summary(data: xr.Dataset) -> str:
     count, times, n = (data.sizes[dim] for dim in DIMS)
     lines = {
         "trajectories": f"{count} of up to {times} samples, n = {n}",
-        "state": _states_in_words(data),
-        "context": _context_in_words(data),
-        "time": _time_in_words(data),
+        "state": _describe_states(data),
+        "context": _describe_context(data),
+        "time": _describe_time(data),
         "rates": "none given; estimated where needed",
     }
     if "velocity" in data:
         lines["rates"] = "given"
     if "control" in data:
-        lines["control"] = _inputs_in_words(data)
+        lines["control"] = _describe_inputs(data)
     is_complete = complete(data, ("state",))
     if not is_complete.all():
-        lines["missing"] = _missing_in_words(is_complete)
+        lines["missing"] = _describe_missing(is_complete)
     if data.attrs.get("ignored"):
         lines["ignored"] = str(data.attrs["ignored"])
     return "\n".join(f"{name:<13} {text}" for name, text in lines.items())
 
 
-def _states_in_words(data: xr.Dataset, *, named: int = 8) -> str:
+def _describe_states(data: xr.Dataset, *, named: int = 8) -> str:
     """Say variables of the state, of which so many are named, at most."""
     variables = layout_of(data).variables
-    words = [_variable_in_words(variable, common_unit(data["state"])) for variable in variables]
+    words = [_describe_variable(variable, common_unit(data["state"])) for variable in variables]
     if len(words) > named:
         words[named:] = [f"... {len(words)} variables in all"]
     return f"{', '.join(words)}, {data['state'].dtype}"
 
 
-def _variable_in_words(variable: Variable, common_unit: str) -> str:
+def _describe_variable(variable: Variable, common_unit: str) -> str:
     dims = zip(variable.dims, variable.shape, strict=True)
     sizes = ", ".join(f"{dim} {size}" for dim, size in dims)
     masked = math.prod(variable.shape) - variable.size
@@ -75,7 +75,7 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
     return words + append_unit(variable.units or common_unit, " [{}]")
 
 
-def _context_in_words(data: xr.Dataset) -> str:
+def _describe_context(data: xr.Dataset) -> str:
     parameters = []
     for name in context_names(data):
         column = data[name]
@@ -88,7 +88,7 @@ def _context_in_words(data: xr.Dataset) -> str:
     return words if is_declared(data) or not parameters else f"{words}; found, not declared"
 
 
-def _inputs_in_words(data: xr.Dataset) -> str:
+def _describe_inputs(data: xr.Dataset) -> str:
     names = control_names(data)
     units = data.get(INPUT_UNITS, xr.DataArray([unit_of(data["control"])] * len(names))).values
     pairs = zip(names, units, strict=True)
@@ -96,7 +96,7 @@ def _inputs_in_words(data: xr.Dataset) -> str:
     return f"{words}; {HELD if inputs_held(data) else LINEAR} between samples"
 
 
-def _time_in_words(data: xr.Dataset) -> str:
+def _describe_time(data: xr.Dataset) -> str:
     times = data["time"].values
     unit = append_unit(unit_of(data["time"]))
     if len(times) == 1:
@@ -106,7 +106,7 @@ def _time_in_words(data: xr.Dataset) -> str:
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
 
 
-def _missing_in_words(whole: Array) -> str:
+def _describe_missing(whole: Array) -> str:
     """Return share of snapshots (C, T) that are missing, or the number of samples of runs with own
     times.
     """
@@ -132,7 +132,7 @@ def _have_own_times(whole: Array, *, minority: float = 0.5) -> bool:
     if len(runs) < 2:
         return False
     begun = np.maximum.accumulate(runs, axis=1)
-    goes_on = np.maximum.accumulate(runs[:, ::-1], axis=1)[:, ::-1]
-    within = (begun & goes_on).sum(0)  # (T,) runs that have begun and go on
+    continues = np.maximum.accumulate(runs[:, ::-1], axis=1)[:, ::-1]
+    within = (begun & continues).sum(0)  # (T,) runs that have begun and go on
     present = runs.sum(0)
     return bool(np.median(present / np.maximum(within, 1)) <= minority)

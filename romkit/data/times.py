@@ -46,7 +46,7 @@ def even_step(times: Array) -> float | None:
         return None
     if np.abs(steps - mean).max() <= EVEN * mean:
         return mean
-    return _step_before_rounding(times)
+    return _unrounded_step(times)
 
 
 def _check_one_axis(argument: str, values: Array) -> None:
@@ -59,7 +59,7 @@ def _check_one_axis(argument: str, values: Array) -> None:
         )
 
 
-def _step_before_rounding(times: Array, *, rounded: float = 0.1) -> float | None:
+def _unrounded_step(times: Array, *, rounded: float = 0.1) -> float | None:
     """Return the step of even times that were rounded to some decimals since, or to single
     precision, None where they were not.
 

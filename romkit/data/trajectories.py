@@ -21,13 +21,13 @@ from romkit.data.context import (
     merge_rounded,
 )
 from romkit.data.contexts import Contexts
-from romkit.data.controls import Control, by_name, control_of
-from romkit.data.conversions import convert_to_model, state_in_units
+from romkit.data.controls import Control, control_of, reorder_inputs
+from romkit.data.conversions import convert_data, convert_state
 from romkit.data.layout import Layout, component_names, layout_of, reordered
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
 from romkit.data.units import Units
-from romkit.numerics.folds import between_ends
+from romkit.numerics.folds import find_interior
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ def check_grid(data: xr.Dataset, layout: Layout) -> None:
         layout.check_order({dim: coord["values"] for dim, coord in coords.items()})
 
 
-def in_order(
+def order_state(
     argument: str, state: object, names: Sequence[str], units: Sequence[str] = ()
 ) -> object:
     """Return a state; if it is labelled, with its components last, which must be in this order, in
@@ -88,7 +88,7 @@ def in_order(
             fix=f"select one, {argument}.isel(time=0), say",
         )
     check_components(argument, state, names)
-    return state_in_units(argument, state.transpose(..., "component"), units)
+    return convert_state(argument, state.transpose(..., "component"), units)
 
 
 def matched(
@@ -107,7 +107,7 @@ def matched(
     check_context(argument, data, names)
     check_components(argument, data, components)
     if units is not None:
-        data = convert_to_model(argument, data, units, names)
+        data = convert_data(argument, data, units, names)
     context = unchecked(context_names)(data)
     if context == tuple(names):
         return data
@@ -160,7 +160,7 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     number = min(count - 1, wanted)
     c = context_matrix(data)
     # of a parameter that moves, at its first time
-    is_inner = between_ends(c[:, 0] if c.ndim == 3 else c)
+    is_inner = find_interior(c[:, 0] if c.ndim == 3 else c)
     is_end = np.isin(np.arange(count), groups[~is_inner])
     order = np.random.default_rng(seed).permutation(count)
     # in random order, but ends of the range only where nothing inside is left
@@ -193,7 +193,7 @@ class Trajectories:
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> given = romkit.data.trajectories.Trajectories.of(data, ["F"], data.component.values)
+        >>> given = romkit.data.trajectories.Trajectories.read(data, ["F"], data.component.values)
         >>> given.states.shape, given.start(1)[0].shape
         (torch.Size([2, 10, 36]), torch.Size([2, 36]))
     """
@@ -214,7 +214,7 @@ class Trajectories:
         return trajectories(self.data, "velocity") if "velocity" in self.data else None
 
     @classmethod
-    def of(
+    def read(
         cls,
         data: xr.Dataset,
         context: Sequence[str],
@@ -249,8 +249,8 @@ class Trajectories:
         if layout is not None:
             check_grid(data, layout)
         if contexts is None:
-            contexts = unchecked(Contexts.of_dataset)(data)
-        inputs = unchecked(control_of)(by_name(data, control), held)
+            contexts = unchecked(Contexts.read)(data)
+        inputs = unchecked(control_of)(reorder_inputs(data, control), held)
         return cls(data, unchecked(times_of)(data), contexts, inputs)
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:

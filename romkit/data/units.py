@@ -42,7 +42,7 @@ class Units(NamedTuple):
     time: str = ""
 
     @classmethod
-    def of(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
+    def read(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
         """Return units of a dataset in romkit's schema, and of these parameters of it."""
         contexts = [unit_of(data[name]) for name in context]
         return cls(state_units(data), contexts, time_units(data))
@@ -132,10 +132,10 @@ def _registry() -> "pint.UnitRegistry[float]":
     """Return units that pint defines, and none that the user has added to a registry."""
     import pint
 
-    def with_signs(text: str) -> str:
+    def insert_signs(text: str) -> str:
         return POWER.sub("**", PRODUCT.sub("*", text))
 
-    registry = pint.UnitRegistry(preprocessors=[with_signs])
+    registry = pint.UnitRegistry(preprocessors=[insert_signs])
     for definition in MORE:
         registry.define(definition)
     return registry
@@ -166,8 +166,8 @@ def _line(source: str, target: str) -> tuple[float, float] | None:
 
 def check_units(argument: str, data: xr.Dataset, other: xr.Dataset, context: Sequence[str]) -> None:
     """Raise InputError where two datasets have states, contexts or times of other units."""
-    units = Units.of(data, context)
-    wanted = Units.of(other, context)
+    units = Units.read(data, context)
+    wanted = Units.read(other, context)
     fix = "convert one of them, units included"
     check_same(argument, units, wanted, components="the state", context=context, fix=fix)
 

@@ -34,7 +34,7 @@ TAIL = len(SEAL) + 66
 BLOCK = 1 << 24
 
 
-def seal_of(content: bytes) -> bytes:
+def compute_seal(content: bytes) -> bytes:
     """Return the bytes that follow the content of a file which romkit writes."""
     return SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
@@ -46,7 +46,7 @@ def check_seal(name: object, content: bytes) -> None:
         raise _changed(name)
 
 
-def check_seal_of_file(file: Path) -> None:
+def check_file_seal(file: Path) -> None:
     """`check_seal` of a file that may be larger than memory."""
     size = file.stat().st_size
     with file.open("rb") as stream:
@@ -90,7 +90,7 @@ def check_declared(name: object, declared: int, size: int, *, deflated: int = 10
     raise FileError(name, problem=problem, fix=OWN_NUMBERS)
 
 
-def engine_of(name: object, start: bytes) -> str:
+def storage_engine(name: object, start: bytes) -> str:
     """Engine of xarray that reads content with these first bytes.
 
     Raises:

@@ -228,10 +228,10 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
         # coefficients, or nothing is smoothed and 1 - h is zero
         if window > degree + 1 and window in (WINDOWS[0], min(window, typical)):
             candidates.append(Smoothing(window, degree))
-    return min(candidates, key=lambda smoothing: _left_out_error(runs, smoothing))
+    return min(candidates, key=lambda smoothing: _validation_error(runs, smoothing))
 
 
-def _left_out_error(runs: list[Array], smoothing: Smoothing) -> float:
+def _validation_error(runs: list[Array], smoothing: Smoothing) -> float:
     """Return mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses
     it by.
     """

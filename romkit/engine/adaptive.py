@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from romkit.engine.kernel import Kernel, at
-from romkit.engine.pairs import RODAS4, TSIT5, as_c
+from romkit.engine.pairs import RODAS4, TSIT5, c_constants
 
 SAFETY = 0.9
 """Share of the step that the estimate of the error allows."""
@@ -168,7 +168,7 @@ class Explicit(Controlled):
     """The pair of Tsitouras."""
 
     loop = ("block.hpp", "lanes.hpp", "explicit.hpp", "adaptive.hpp")
-    tables = f"enum {{ STAGES = {len(TSIT5.nodes)} }};\n" + as_c(
+    tables = f"enum {{ STAGES = {len(TSIT5.nodes)} }};\n" + c_constants(
         NODES=TSIT5.nodes,
         WEIGHTS=TSIT5.stages,
         ERROR=TSIT5.error,
@@ -186,7 +186,7 @@ class Implicit(Controlled):
     """RODAS."""
 
     loop = ("block.hpp", "lanes.hpp", "implicit.hpp", "adaptive.hpp")
-    tables = f"enum {{ STAGES = {len(RODAS4.nodes)} }};\n" + as_c(
+    tables = f"enum {{ STAGES = {len(RODAS4.nodes)} }};\n" + c_constants(
         NODES=RODAS4.nodes,
         WEIGHTS=RODAS4.stages,
         COUPLINGS=RODAS4.couplings,

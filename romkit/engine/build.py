@@ -186,7 +186,7 @@ def _cache_folder() -> Path:
     if not folder.is_absolute():
         raise RuntimeError("there is no home folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _owned_by_user(folder.stat()):
+    if not _is_own(folder.stat()):
         raise PermissionError(
             f"{folder} belongs to another user, or others may write to it (chmod go-w)"
         )
@@ -199,7 +199,7 @@ def _temporary_folder(process: int) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
 
-def _owned_by_user(status: os.stat_result) -> bool:
+def _is_own(status: os.stat_result) -> bool:
     """Tell whether a file or folder is the user's own, and nobody else may write to it."""
     if os.name == "nt":  # Windows keeps profiles apart by itself
         return True
@@ -253,7 +253,7 @@ def _intact(file: Path) -> bool:
     """
     try:
         status = file.lstat()
-        if not stat.S_ISREG(status.st_mode) or not _owned_by_user(status):
+        if not stat.S_ISREG(status.st_mode) or not _is_own(status):
             return False
         content = file.read_bytes()
         return file.with_suffix(DIGEST).read_bytes() == hashlib.sha256(content).digest()

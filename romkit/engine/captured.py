@@ -99,7 +99,7 @@ class CapturedSteps:
             raise Unsupported(f"its step cannot be captured ({reason})") from failure
         # fused kernels round differently
         allowed = TOLERANCE * torch.finfo(y.dtype).eps * expected.abs().amax(-1, keepdim=True)
-        close = ((self._after(t, y, h, 1) - expected).abs() <= allowed) | ~expected.isfinite()
+        close = ((self._run_steps(t, y, h, 1) - expected).abs() <= allowed) | ~expected.isfinite()
         if not bool(close.all()):
             raise Unsupported("its captured step disagrees with torch")
 
@@ -108,11 +108,11 @@ class CapturedSteps:
     ) -> None:
         """Integrate like `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
         for k, number in enumerate(steps.tolist()):
-            states[k] = self._after(t[k], y, h[k], number)
+            states[k] = self._run_steps(t[k], y, h[k], number)
             alive = (states[k].abs() <= threshold).all(-1, keepdim=True)
             y.copy_(torch.where(alive, states[k], 0.0))
 
-    def _after(self, t: Tensor, y: Tensor, h: Tensor, steps: int) -> Tensor:
+    def _run_steps(self, t: Tensor, y: Tensor, h: Tensor, steps: int) -> Tensor:
         # the graph reads and writes these alone
         for fixed, value in ((self.t, t), (self.y, y), (self.h, h)):
             fixed.copy_(value)

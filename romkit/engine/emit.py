@@ -331,7 +331,7 @@ class Emitter:
             return self.strided(arg, elements, dims, count)
 
         places = [located(arg) for arg in call.args]
-        loop = self._loop_for(dims, places)
+        loop = self._emit_loop(dims, places)
         operands = [loop.element(place) for place in places]
         try:
             written = formula(*operands, **call.kwargs)
@@ -344,7 +344,7 @@ class Emitter:
         loop.lines.append(f"{target}[{contiguous(dims)}] = x_{target};")
         loop.held.add(target)
 
-    def _loop_for(self, dims: tuple[int, ...], places: Sequence[object]) -> _Loop:
+    def _emit_loop(self, dims: tuple[int, ...], places: Sequence[object]) -> _Loop:
         """Return the open loop if it goes over these axes and has the elements at hand; else
         another one.
         """

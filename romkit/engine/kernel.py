@@ -106,7 +106,7 @@ class Kernel(abc.ABC):
         and should stay in the cache.
         """
         if y.is_cuda:
-            return self._build_for_gpu(trace, y)
+            return self._build_gpu(trace, y)
         name, _, block = TYPES[y.dtype]
         # a single member uses wide vectors within its own arrays
         lanes = block if self._members > 1 else 1
@@ -118,7 +118,7 @@ class Kernel(abc.ABC):
         text = source(body, name, lanes, self._size, self.loop, self.tables)
         return library(text), body.constants, lanes
 
-    def _build_for_gpu(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
+    def _build_gpu(self, trace: Trace, y: Tensor) -> tuple[Any, ConstantPools, int]:
         """`_build` with a thread for each member."""
         body = lower(trace.place_constants())
         numbers = body.scratch + self.numbers_kept(self._size) + body.constants.own_size

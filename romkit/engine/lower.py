@@ -15,7 +15,7 @@ from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import axes_of
 from romkit.engine.emit import ConstantPools, Emitter, inverse, nest
 from romkit.engine.formulas import FORMULAS
-from romkit.engine.places import UNOWNED, Located, fresh, members_first, numbered, order_by_owner
+from romkit.engine.places import UNOWNED, Located, fresh, members_first, numbered, sort_owners
 from romkit.engine.trace import Call, Trace, is_symbol
 
 VIEWS = {
@@ -114,7 +114,7 @@ def _matmul(emitter: Emitter, call: Call) -> None:
     a, b = call.args
     left, right = numbered(a), numbered(b)
     # torch folds batches into rows, and a member's rows may be apart
-    order = _rows_by_member(emitter, (a, left), (b, right))
+    order = _member_rows(emitter, (a, left), (b, right))
     if right.ndim == 3:
         right = right[order]
     product = call.outputs[0]
@@ -124,14 +124,14 @@ def _matmul(emitter: Emitter, call: Call) -> None:
     emitter.move(product, lambda ids: ids[back].reshape(product.shape))
 
 
-def _rows_by_member(emitter: Emitter, *factors: Pair) -> Tensor:
+def _member_rows(emitter: Emitter, *factors: Pair) -> Tensor:
     """Return the order of rows, or of batches, in which the members come one after the other."""
     left, numbers_of_left = factors[0]
     for tensor, numbers in factors:
         has_rows = numbers.ndim == 3 or tensor is left
         if is_symbol(tensor) and has_rows:
             ids = emitter.value(tensor).ids.reshape(-1)
-            return order_by_owner(ids[numbers])
+            return sort_owners(ids[numbers])
     return torch.arange(len(numbers_of_left))
 
 
@@ -191,13 +191,13 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
         target = emitter.new(out, shape, count)
         statement = f"{target}[i0] = {function}({length}, {pointer} + {length} * i0);"
         emitter.emit(nest((size // count,), [statement]))
-        back = _back_in_order(kept)
+        back = _restore_order(kept)
         emitter.move(out, lambda ids: ids.permute(back).reshape(out.shape))
 
     return reduce
 
 
-def _back_in_order(axes: Sequence[int]) -> list[int]:
+def _restore_order(axes: Sequence[int]) -> list[int]:
     """Return the permutation that sorts axes."""
     ranks = sorted(axes)
     return inverse([ranks.index(axis) for axis in axes])
@@ -298,7 +298,7 @@ def _gather(
     # of each entry of the result, the tensor that it comes from, and its place there
     origins = assemble([torch.full(x.shape, k) for k, x in enumerate(tensors)])
     elements = assemble([numbered(x) for x in tensors])
-    order = _order_of_origins(emitter, tensors, origins, elements)
+    order = _origin_order(emitter, tensors, origins, elements)
     shape = [out.shape[axis] for axis in order]
     count = emitter.count(call, shape)
     origins = origins.permute(order).reshape(count, -1)  # (members, K)
@@ -325,7 +325,7 @@ def _sources(
     return sources
 
 
-def _order_of_origins(
+def _origin_order(
     emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
 ) -> list[int]:
     """Return the axes of the result with those of the members first, as the elements of its tensors

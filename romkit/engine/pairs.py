@@ -150,7 +150,7 @@ RODAS4 = Rosenbrock(
 """RODAS of Hairer and Wanner (1996), Solving Ordinary Differential Equations II, section IV.7."""
 
 
-def as_c(**tables: float | Sequence[float] | Rows) -> str:
+def c_constants(**tables: float | Sequence[float] | Rows) -> str:
     """Constants of C by name: a number, or an array of one or two axes, whose rows zeros fill up."""
     return "\n".join(_constant(name, np.array(_filled(table))) for name, table in tables.items())
 

@@ -102,7 +102,7 @@ def _are_ordered(owner: Tensor, members: int) -> bool:
     return bool(((rows == expected) | (rows == _EVERY_MEMBER)).all())
 
 
-def order_by_owner(ids: Tensor) -> Tensor:
+def sort_owners(ids: Tensor) -> Tensor:
     """Return the order of the outermost axis that puts the entries of the first member first, then
     those of the second, ...
     """

@@ -109,7 +109,7 @@ def compiled_if(
         if is_choice and y.is_cuda:
             calls = evaluations * len(recorded.calls) + further_calls
             seconds = calls * CALL_ON_GPU
-            if not _pays_on_gpu(field, times[0], y, recorded, evaluations, seconds):
+            if not _gpu_pays(field, times[0], y, recorded, evaluations, seconds):
                 return None, short
         made = kernels[form] = kernel(field, times, y, recorded)
         return made, "compiled"
@@ -159,7 +159,7 @@ def launched_if(
         seconds = calls * CAPTURED_CALL
         worth = engine == "compiled"
         if not worth:
-            worth = _pays_on_gpu(field, times[0], y, recorded, evaluations, seconds)
+            worth = _gpu_pays(field, times[0], y, recorded, evaluations, seconds)
         if worth:
             return kernel(field, times, y, recorded), "compiled"
     except Unsupported as verdict:
@@ -173,7 +173,7 @@ def launched_if(
         return None, f"torch ({verdict})"
 
 
-def _pays_on_gpu(
+def _gpu_pays(
     field: Field,
     t: Tensor,
     y: Tensor,

@@ -359,7 +359,7 @@ class _Recorder(DispatchMode):
             # Inner operations of torch, with which it works out shapes of derivatives that are zero,
             # do not broadcast.
             shape = torch.broadcast_shapes(*(x.shape for x in tensors))
-        on_meta = functools.partial(_move_to_meta, shape)
+        on_meta = functools.partial(_strip_storage, shape)
         outputs = op(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
         self.calls.append(Call(op, args, kwargs, tree_flatten(outputs)[0]))
         return outputs
@@ -442,7 +442,7 @@ _SHAPE_ONLY = {
 }  # fmt: skip
 
 
-def _move_to_meta(shape: Sequence[int], leaf: object) -> object:
+def _strip_storage(shape: Sequence[int], leaf: object) -> object:
     """Return a leaf on the device of symbols, even where the function names another; scalars
     expanded to `shape`.
     """

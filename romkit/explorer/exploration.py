@@ -16,7 +16,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import times_of, trajectories
 from romkit.integrators import LatentField
-from romkit.metrics import idempotency_error, per_unit
+from romkit.metrics import idempotency_error, pool_units
 from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamics
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
@@ -140,7 +140,7 @@ class Exploration:
         if self.duration is None:
             self.duration = self.system.horizon / 5
         self.dynamics = trained_dynamics(self.projection)
-        self._model = ReducedModel.of(self.projection, self.dynamics, self.system)
+        self._model = ReducedModel.build(self.projection, self.dynamics, self.system)
         self.double = self._model.projection
         # sliders come back to where they were, and full models are slow
         self._run = functools.lru_cache(maxsize=8)(self._simulate)
@@ -215,7 +215,7 @@ class Exploration:
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
         # in deviations, so that components of several units share one colour scale
-        scale = per_unit(follower["state_std"].values, run)
+        scale = pool_units(follower["state_std"].values, run)
         full = run["state"].values[0] / scale
         reduced = follower["state"].values[0] / scale
         directions = _leading(full)  # (n, 2)
@@ -235,7 +235,7 @@ class Exploration:
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
         """Reduced model alone, from the initial state of a view: does not wait for the full model."""
         follower = self._reduced(context, view.run)
-        scale = per_unit(follower["state_std"].values, view.run)
+        scale = pool_units(follower["state_std"].values, view.run)
         return self._orbit(context, follower, scale, view.directions)
 
     def branch(self, name: str, view: View) -> tuple[Array, Array]:

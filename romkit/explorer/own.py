@@ -10,11 +10,11 @@ import panel as pn
 import xarray as xr
 from bokeh.models import NumericInput, TextInput
 
-from romkit.core.display import as_plain_markdown
+from romkit.core.display import escape_markdown
 from romkit.core.errors import RomkitError
 from romkit.data import fields, save_dataset
 from romkit.learning import Learned, learn
-from romkit.learning.steady import of_motion
+from romkit.learning.steady import require_motion
 from romkit.learning.words import HEADLINE
 from romkit.readers.arrays import from_arrays
 from romkit.readers.several import read_runs
@@ -35,7 +35,7 @@ def text(content: str, **look: object) -> pn.pane.Markdown:
 
 def render_error(error: Exception) -> str:
     """Return an error in bold, without the links and pictures that a name in it may spell."""
-    return f"**{as_plain_markdown(str(error))}**"
+    return f"**{escape_markdown(str(error))}**"
 
 
 class OwnData:
@@ -52,7 +52,7 @@ class OwnData:
         self.example = pn.widgets.Button(label="try an example", width=WIDTH)
         self.example.on_click(lambda event: self.run_example())
         self.download = pn.widgets.FileDownload(
-            callback=lambda: io.BytesIO(_as_file(example())),
+            callback=lambda: io.BytesIO(_encode(example())),
             filename="waves.nc",
             label="the example's file",
             width=WIDTH,
@@ -90,7 +90,7 @@ class OwnData:
     def run_example(self) -> None:
         """Learn from the example."""
         with self.example.param.update(loading=True):
-            self._show(of_motion(learn(example(), seconds=self.seconds.value)))
+            self._show(require_motion(learn(example(), seconds=self.seconds.value)))
 
     def _show(self, learned: Learned) -> None:
         lines = [learned.advice, "", f"| {HEADLINE} | |", "| --- | --- |"]
@@ -115,7 +115,7 @@ def _learned(
         data, _ = read_runs(paths)
         if isinstance(data, xr.Dataset):
             data = data.compute()
-    return of_motion(learn(data, context, seconds=seconds))
+    return require_motion(learn(data, context, seconds=seconds))
 
 
 def example() -> xr.Dataset:
@@ -128,7 +128,7 @@ def example() -> xr.Dataset:
     return from_arrays(wave, time, context={"speed": speed})
 
 
-def _as_file(data: xr.Dataset) -> bytes:
+def _encode(data: xr.Dataset) -> bytes:
     """Content of a netCDF file of the data."""
     with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
         return save_dataset(fields(data), Path(folder) / "waves.nc").read_bytes()

@@ -22,7 +22,7 @@ from romkit.core.errors import (
 )
 from romkit.core.types import Array, Names
 from romkit.hidden.discovery import Discovery, discovered
-from romkit.hidden.errors import Estimate, by_law, residual_noise
+from romkit.hidden.errors import Estimate, law_derivatives, residual_noise
 from romkit.hidden.family import Family
 from romkit.hidden.joint import FINEST
 from romkit.hidden.labels import SPARE, Labels, Polynomial
@@ -32,9 +32,9 @@ from romkit.hidden.reading import (
     Frame,
     assign_hidden,
     described,
+    group_labels,
     grouped,
     known_names,
-    labels_of,
 )
 from romkit.hidden.search import Trial
 from romkit.laws import courses
@@ -105,7 +105,7 @@ def hidden_context(
     """
     data = described(runs, context)
     recorded = known_names(data, group, context)
-    labels = labels_of(data, group)
+    labels = group_labels(data, group)
     groups, frame, names = grouped(data, labels, recorded, latent_dim)
     discovery = discovered(groups)
     return HiddenContext(data, group, recorded, names, groups.runs.group.numpy(), frame, discovery)
@@ -211,7 +211,7 @@ class HiddenContext:
         runs = self.frame.scale.runs(self.frame.latents(states), times, group)
         at = placed(family, self.discovery.motion, runs, values)
         self._warn_if_unlike(at)
-        estimate = Estimate.of(at, self.discovery.posterior)
+        estimate = Estimate.evaluate(at, self.discovery.posterior)
         return PlacedRun(self, estimate, float(times[0]), float(times[-1]))
 
     def _warn_if_unlike(
@@ -275,7 +275,7 @@ class HiddenContext:
         hidden = self._hidden[rows]
         names = tuple(values)
         maps = Labels(
-            names, Polynomial.of(hidden, labels[rows]), Polynomial.of(labels[rows], hidden)
+            names, Polynomial.fit(hidden, labels[rows]), Polynomial.fit(labels[rows], hidden)
         )
         return replace(self, labels=maps)
 
@@ -313,9 +313,9 @@ class HiddenContext:
             family = posterior.family.only(torch.from_numpy(rows))
             of_weights = posterior.of_weights(int(rows[0]))
         else:
-            recorded, hidden = self._context_of(values)
+            recorded, hidden = self._placed_context(values)
             family = posterior.family.at(recorded, hidden)
-            along = by_law(family)
+            along = law_derivatives(family)
             of_weights = along @ posterior.of_law @ along.mT
         states = torch.from_numpy(np.atleast_2d(initial_state).astype(float))
         number = round(duration / dt)
@@ -323,13 +323,13 @@ class HiddenContext:
         start = self.frame.scale.scaled(self.frame.latents(states))
         reached, deviations = [], []
         for w in start:
-            state, deviation = self._from(family, of_weights, w, times)
+            state, deviation = self._extend(family, of_weights, w, times)
             reached.append(state)
             deviations.append(deviation)
         run = self._dataset(torch.stack(reached), torch.stack(deviations), times, level)
         return run if np.ndim(initial_state) > 1 else run.isel(trajectory=0)
 
-    def _from(
+    def _extend(
         self, family: Family, of_weights: Tensor, w: Tensor, times: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return states and deviations (T, m) from a state, in units of the fit."""
@@ -361,7 +361,7 @@ class HiddenContext:
         coords = {"time": times.numpy(), "component": self.data["component"].values}
         return xr.Dataset({name: (dims, x) for name, x in variables.items()}, coords)
 
-    def _context_of(self, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
+    def _placed_context(self, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
         self._check_names(values, labels)

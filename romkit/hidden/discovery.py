@@ -114,12 +114,12 @@ class _Evidence:
 
     def is_real(self, chosen: Trial) -> bool:
         """Tell whether the last hidden parameter belongs to the groups."""
-        above = self.is_above_noise(chosen.structure)
+        above = self.exceeds_noise(chosen.structure)
         if above is None:
             return self.check(chosen).shared >= chosen.structure.hidden
         return above
 
-    def is_above_noise(self, structure: Structure, *, largest: float = 2.0234) -> bool | None:
+    def exceeds_noise(self, structure: Structure, *, largest: float = 2.0234) -> bool | None:
         """Tell whether the last hidden parameter explains more than noise would; None where residuals
         are not noise alone, or there is no hidden parameter.
 
@@ -159,7 +159,7 @@ class _Evidence:
         wanted = replace(structure, hidden=structure.hidden + 1, bend=max(1, structure.bend))
         if wanted not in allowed:
             wanted = replace(wanted, bend=1)
-        if wanted not in allowed or not self.is_above_noise(wanted):
+        if wanted not in allowed or not self.exceeds_noise(wanted):
             return None
         explains_more = bool(self.fit(wanted).end.cost < self.fit(structure).end.cost)
         trial = self._of_search.trial(wanted)
@@ -184,7 +184,7 @@ def _polished(stage: Stage, own: OwnLaws, runs: Runs) -> _Fit:
     end: Expanded = polished(stage, own.motion, runs)
     family = gauged(end.family, own.information, int(runs.group[0]))
     end = replace(end, family=family)
-    return _Fit(stage, end, Posterior.of(end))
+    return _Fit(stage, end, Posterior.estimate(end))
 
 
 def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
@@ -193,7 +193,7 @@ def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:
     resolution = fit.end.fit.resolution
     runs = groups.only(kept)
     end = polished(begin, own.motion, runs, relative=SETTLED, resolution=resolution)
-    return Posterior.of(end)
+    return Posterior.estimate(end)
 
 
 def _checked(
@@ -226,17 +226,17 @@ def _checked(
             for run in range(min(most, len(runs.states))):
                 alone = runs.only(torch.tensor([run]))
                 at = placed(without.family, own.motion, first_part(alone), recorded)
-                estimate = Estimate.of(at, without)
+                estimate = Estimate.evaluate(at, without)
                 of_contexts.append(_context_ratios(estimate, to_all, posterior, group))
                 late = second_part(alone)
                 reached, deviation = estimate.forecast(late.times)
                 of_forecasts.append(((reached - late.states[0]) / deviation).flatten())
-                single.append((_with_one(at.family.context) @ to_all)[0])
+                single.append((_select(at.family.context) @ to_all)[0])
             if len(runs.states) == 1:
                 half = len(runs.times) // 2
                 late = runs.between(half, len(runs.times) - 1)
                 at = placed(without.family, own.motion, late, recorded)
-                single.append((_with_one(at.family.context) @ to_all)[0])
+                single.append((_select(at.family.context) @ to_all)[0])
             group_of += [group] * (len(single) - len(group_of))
     return Check(
         factor(torch.cat(of_contexts), level, width),
@@ -270,10 +270,10 @@ def _alignment(family: Family, other: Family) -> Tensor:
     """Affine map (1 + p + r, r) from the contexts of a family to the hidden ones of another one, of
     the same groups.
     """
-    return torch.linalg.lstsq(_with_one(family.context), other.hidden, driver="gelsd").solution
+    return torch.linalg.lstsq(_select(family.context), other.hidden, driver="gelsd").solution
 
 
-def _with_one(context: Tensor) -> Tensor:
+def _select(context: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(context[:, :1]), context], -1)
 
 
@@ -283,7 +283,7 @@ def _context_ratios(estimate: Estimate, to_all: Tensor, posterior: Posterior, gr
     r = family.hidden.shape[1]
     if r == 0:
         return family.hidden.new_zeros(0)
-    hidden = (_with_one(family.context) @ to_all)[0]
+    hidden = (_select(family.context) @ to_all)[0]
     linear = to_all[-r:]
     variance = (linear.mT @ estimate.covariance @ linear).diagonal()
     variance = variance + posterior.deviations[group].square()

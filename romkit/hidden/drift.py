@@ -16,7 +16,7 @@ from romkit.core.types import Array
 from romkit.hidden.context import HiddenContext, hidden_context
 from romkit.hidden.family import Structure
 from romkit.hidden.reading import SHORTEST, assign_hidden, described, known_names
-from romkit.hidden.search import EXACT, Trial, as_good
+from romkit.hidden.search import EXACT, Trial, is_tied
 
 
 @validated
@@ -82,16 +82,16 @@ def drifting_context(
     rates = np.diff(path, axis=1) / (length * steps[0])  # (C, pieces - 1, r)
     trials = {name: Trial(Structure(0, 0, 0), _errors(x, rates)) for name, x in designs.items()}
     best = min(trials.values(), key=lambda trial: trial.error)
-    law = next(name for name, trial in trials.items() if as_good(trial, best))
+    law = next(name for name, trial in trials.items() if is_tied(trial, best))
     g = np.linalg.pinv(np.concatenate(designs[law])) @ np.concatenate(rates)
     columns = {}
     for k, name in enumerate(hidden.names):
-        columns[name] = _between(path[..., k], middles, times)
+        columns[name] = _interpolate(path[..., k], middles, times)
     errors = {name: trial.error for name, trial in trials.items()}
     return DriftingContext(hidden, assign_hidden(data, recorded, columns), law, g, errors)
 
 
-def _between(values: Array, middles: Array, times: Array) -> Array:
+def _interpolate(values: Array, middles: Array, times: Array) -> Array:
     """Interpolate values (C, pieces) in the middles of pieces: (C, T)."""
     return np.stack([np.interp(times, middles, row) for row in values])
 
@@ -188,7 +188,7 @@ class DriftingContext:
         found = self.found
         scale, motion = found.frame.scale, found.discovery.motion
         family = found.discovery.posterior.family
-        fixed, _ = found._context_of(known)
+        fixed, _ = found._placed_context(known)
         state = torch.from_numpy(np.asarray(initial_state, dtype=float))
         start = scale.scaled(found.frame.latents(state)).numpy()
         m = len(start)

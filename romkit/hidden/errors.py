@@ -62,12 +62,12 @@ class Posterior:
     covariance: Tensor
 
     @classmethod
-    def of(cls, end: Expanded, *, stiff: float = 1e6) -> "Posterior":
+    def estimate(cls, end: Expanded, *, stiff: float = 1e6) -> "Posterior":
         """Return a family without the error of its steps, and what is left of errors.
 
         `stiff`: weight of the gauge, relative to the largest information about a context.
         """
-        fine, family, start, of_steps = Extrapolated.of(end)
+        fine, family, start, of_steps = Extrapolated.extrapolate(end)
         shots = fine.fit.shots
         blocks = fine.fit.blocks(family, start)
         matrix, _ = joint_equations(family, blocks)
@@ -103,12 +103,12 @@ class Posterior:
         Q = self.family.theta.numel()
         r = self.family.hidden.shape[1]
         family = self.family.only(torch.tensor([group]))
-        along = torch.cat([by_law(family), family.tangents[0]], -1)
+        along = torch.cat([law_derivatives(family), family.tangents[0]], -1)
         rows = torch.cat([torch.arange(Q), Q + group * r + torch.arange(r)])
         return along @ self.covariance[rows][:, rows] @ along.mT
 
 
-def by_law(family: Family) -> Tensor:
+def law_derivatives(family: Family) -> Tensor:
     """Return derivatives (K m, K q m) of the coefficients of a single group by θ."""
     K, q, m = family.theta.shape
     latents = torch.eye(K, dtype=torch.float64)
@@ -143,10 +143,10 @@ class Estimate:
     of_weights: Tensor
 
     @classmethod
-    def of(cls, at: Placed, posterior: Posterior) -> "Estimate":
+    def evaluate(cls, at: Placed, posterior: Posterior) -> "Estimate":
         """Return errors of a placed context, by noise of the runs and by errors of the law."""
-        fine, family, start, error = Extrapolated.of(at.end)
-        at = replace(at, end=Expanded.of(fine.fit, family, start))
+        fine, family, start, error = Extrapolated.extrapolate(at.end)
+        at = replace(at, end=Expanded.expand(fine.fit, family, start))
         of_steps = error[family.theta.numel() :]  # (r,)
         own = residual_noise(fine, family.hidden.numel())
         noise = _pooled(own, posterior.noise)
@@ -154,7 +154,7 @@ class Estimate:
         blocks = fine.fit.blocks(family, start)
         information = blocks.matrix[0] * shots.number  # (K m, K m)
         tangents = family.tangents[0]  # (K m, r)
-        along_law = by_law(family)
+        along_law = law_derivatives(family)
         of_law = along_law @ posterior.of_law @ along_law.mT
         along = tangents.mT @ information  # (r, K m)
         inverse = torch.linalg.pinv(along @ tangents, hermitian=True)  # (r, r)

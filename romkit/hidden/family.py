@@ -141,7 +141,7 @@ class Scale:
     tau: float
 
     @classmethod
-    def of(cls, states: Tensor, times: Tensor) -> "Scale":
+    def measure(cls, states: Tensor, times: Tensor) -> "Scale":
         """Return units of runs (n, T, m) at times (T,)."""
         mean = states.nanmean((0, 1))
         distance = (states - mean).abs().nan_to_num(0.0)

@@ -92,7 +92,7 @@ class Fit:
 
     def blocks(self, family: Family, start: Tensor) -> Blocks:
         """Return normal equations by the coefficients of each group."""
-        return Blocks(*self.shots.by_group(family.weights, start))
+        return Blocks(*self.shots.group_matrices(family.weights, start))
 
     def free(self, family: Family) -> Tensor:
         """Which of the unknowns (K q m + G r,) are fitted."""
@@ -139,7 +139,7 @@ class Expanded:
     cost: Tensor
 
     @classmethod
-    def of(cls, fit: Fit, family: Family, start: Tensor | None = None) -> "Expanded":
+    def expand(cls, fit: Fit, family: Family, start: Tensor | None = None) -> "Expanded":
         """Return model about a family, with windows that start at the data by default."""
         if start is None:
             start = fit.shots.windows.start
@@ -179,7 +179,7 @@ class Expanded:
             of_groups = of_groups + torch.einsum("gnr,gr->gn", self.family.tangents, of_contexts)
             start = start + starts.change(of_groups[self.fit.shots.group])
         family = replace(self.family, theta=theta + of_law, hidden=hidden + of_contexts)
-        return Expanded.of(self.fit, family, start)
+        return Expanded.expand(self.fit, family, start)
 
 
 class Stage(NamedTuple):
@@ -228,7 +228,7 @@ def fitted(
         for resolution in _resolutions(duration, length, coarse):
             problem = windows_of(family, motion, runs, length, resolution, free)
             end = levenberg_marquardt(
-                Expanded.of(Fit(problem, law, contexts), family),
+                Expanded.expand(Fit(problem, law, contexts), family),
                 trials=steps,
                 absolute=EXACT,
                 relative=CLOSE if coarse else SETTLED,
@@ -288,7 +288,7 @@ def polished(
     end = None
     while True:
         problem = windows_of(family, motion, runs, length, resolution, True)
-        expanded = Expanded.of(Fit(problem, law, resolution=resolution), family, start)
+        expanded = Expanded.expand(Fit(problem, law, resolution=resolution), family, start)
         if end is not None and _alike(end, expanded, negligible):
             return end
         end = levenberg_marquardt(
@@ -320,7 +320,7 @@ class Extrapolated(NamedTuple):
     error: Tensor
 
     @classmethod
-    def of(cls, end: Expanded, *, trials: int = 2) -> "Extrapolated":
+    def extrapolate(cls, end: Expanded, *, trials: int = 2) -> "Extrapolated":
         """Return the fit without the error of its steps, which is of order four in their length.
 
         `trials`: steps of Gauss-Newton, whose error is squared by each.
@@ -332,7 +332,7 @@ class Extrapolated(NamedTuple):
         of_halves = replace(end.fit, shots=replace(shots, windows=windows))
         coarse, fine = (
             levenberg_marquardt(
-                Expanded.of(fit, end.family, end.start), trials=trials, start=0.0, smallest=0.0
+                Expanded.expand(fit, end.family, end.start), trials=trials, start=0.0, smallest=0.0
             )
             for fit in (end.fit, of_halves)
         )

@@ -35,7 +35,7 @@ class Polynomial:
     inverse: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, y: Tensor, *, highest: int = 3, better: float = 0.7) -> "Polynomial":
+    def fit(cls, x: Tensor, y: Tensor, *, highest: int = 3, better: float = 0.7) -> "Polynomial":
         """Map of x (G, p) to y (G, k), of the degree whose left-out errors are small.
 
         `highest`: degree that is tried.

@@ -36,10 +36,10 @@ def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) 
     if "control" in data:
         fix = "leave inputs out, or romkit.learn with the parameters that are known"
         raise InputError("runs", expected="runs without inputs", got="inputs", fix=fix)
-    return _on_common_times(data)
+    return _align_times(data)
 
 
-def _on_common_times(data: xr.Dataset, *, sparse: float = 0.5) -> xr.Dataset:
+def _align_times(data: xr.Dataset, *, sparse: float = 0.5) -> xr.Dataset:
     """Return data whose runs have common times.
 
     `sparse`: share of the common times at which a run has samples, below which runs have times
@@ -76,7 +76,7 @@ def known_names(data: xr.Dataset, group: str | None, context: Sequence[str] | No
     return names
 
 
-def labels_of(data: xr.Dataset, group: str | None) -> Array:
+def group_labels(data: xr.Dataset, group: str | None) -> Array:
     """Return names (C,) of the groups of the runs; by default each has its own.
 
     Raises:
@@ -132,7 +132,7 @@ class Frame:
         return 2 * (values - self.low) / divisor(self.high - self.low) - 1
 
 
-def in_order(labels: Array) -> tuple[Array, Array]:
+def order_groups(labels: Array) -> tuple[Array, Array]:
     """Return names (G,) of groups in the order of their first runs, and the number (C,) of the group
     of each run.
     """
@@ -160,7 +160,7 @@ def grouped(
     Raises:
         InputError: too few groups or samples, or known parameters that differ within a group.
     """
-    names, group = in_order(labels)
+    names, group = order_groups(labels)
     if len(names) < fewest:
         fix = "name what tells them apart, group='batch', or give more runs"
         got = f"{len(names)} groups of {len(labels)} runs"
@@ -178,7 +178,7 @@ def grouped(
     if rank is not None or states.shape[-1] > narrow:
         modes = _basis(states, rank)
     latents = states if modes is None else modes.encode(states)
-    scale = Scale.of(latents, times)
+    scale = Scale.measure(latents, times)
     of_known = torch.from_numpy(values)
     frame = Frame(modes, scale, of_known.amin(0), of_known.amax(0))
     runs = scale.runs(latents, times, of_runs)

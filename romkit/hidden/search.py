@@ -133,7 +133,7 @@ class Fits:
         if degree not in self._laws:
             latents = self.groups.runs.states.shape[-1]
             of_degree = motion(latents, degree)
-            self._laws[degree] = OwnLaws.of(of_degree, self.groups.runs, self.groups.known)
+            self._laws[degree] = OwnLaws.fit(of_degree, self.groups.runs, self.groups.known)
         return self._laws[degree]
 
     def structures(self, degree: int) -> list[Structure]:
@@ -222,7 +222,7 @@ def simplest(trials: Sequence[Trial]) -> Trial:
     Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
     """
     best = _best(trials)
-    fewest = next(candidate for candidate in trials if as_good(candidate, best))
+    fewest = next(candidate for candidate in trials if is_tied(candidate, best))
     alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
     least = min(trial.error for trial in alike)
     return next(trial for trial in alike if trial.error <= (1 + LIKE) * least)
@@ -324,7 +324,7 @@ def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
     """
     scouts: list[Trial] = []
     for degree in degrees(fits.groups):
-        if degree > high and as_good(scouts[-2], scouts[-1]):
+        if degree > high and is_tied(scouts[-2], scouts[-1]):
             break
         every = fits.structures(degree)
         judging = [s for s in every if s.hidden == 0 or (s.bend == 1 and s.hidden <= SCOUT)]
@@ -339,7 +339,7 @@ def _unmatched(scouts: Sequence[Trial]) -> list[Trial]:
     """Keep the degrees that no lower one matches."""
     kept: list[Trial] = []
     for scout in scouts:
-        if not any(as_good(lower, scout) for lower in kept):
+        if not any(is_tied(lower, scout) for lower in kept):
             kept.append(scout)
     return kept
 
@@ -366,7 +366,7 @@ def _power_gains(fits: Fits, structure: Structure) -> bool:
     """Tell whether the power before the highest one of a parameter was better than without it."""
     lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
     tried = {trial.structure: trial for trial in fits.trials}
-    return low in tried and not as_good(tried[lower], tried[low])
+    return low in tried and not is_tied(tried[lower], tried[low])
 
 
 def _parameters_gain(fits: Fits, structure: Structure) -> bool:
@@ -375,14 +375,14 @@ def _parameters_gain(fits: Fits, structure: Structure) -> bool:
     most = min(SCOUT, structure.hidden)
     fewer = [trial for trial in together if trial.structure.hidden < most]
     richer = [trial for trial in together if trial.structure.hidden >= most]
-    return not as_good(_best(fewer), _best(richer))
+    return not is_tied(_best(fewer), _best(richer))
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.error)
 
 
-def as_good(one: Trial, other: Trial) -> bool:
+def is_tied(one: Trial, other: Trial) -> bool:
     """Tell whether a trial is within one standard error of another one."""
     difference = one.errors.log() - other.errors.log()
     deviation = float(difference.std()) / len(difference) ** 0.5

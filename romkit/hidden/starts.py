@@ -39,7 +39,7 @@ class OwnLaws:
     known: Tensor
 
     @classmethod
-    def of(cls, motion: Motion, runs: Runs, known: Tensor) -> "OwnLaws":
+    def fit(cls, motion: Motion, runs: Runs, known: Tensor) -> "OwnLaws":
         """Return laws of the groups of runs, each from a law of all.
 
         Where samples are far apart the few of a group have minima by which no other group is
@@ -174,5 +174,5 @@ def _information(motion: Motion, weights: Tensor, runs: Runs) -> Tensor:
     family = Family(ContextTerms(0, 0, 0), weights[0].unsqueeze(1), nothing, nothing)
     plan = [length for duration, length in lengths(runs) if duration <= SHORT]
     problem = replace(windows_of(family, motion, runs, plan[-1], FINE, False), mix=unit)
-    matrix, _, _ = problem.by_group(weights, problem.windows.start)
+    matrix, _, _ = problem.group_matrices(weights, problem.windows.start)
     return matrix.mean(0)

@@ -15,13 +15,13 @@ from romkit.core.errors import FileError
 from romkit.core.files import Header, reason
 from romkit.core.packing import Classes
 from romkit.core.types import Tensors
-from romkit.data.storage import dataset_of_bytes, save_dataset
+from romkit.data.storage import decode_dataset, save_dataset
 from romkit.hidden.context import HiddenContext
 from romkit.hidden.discovery import Discovery
 from romkit.hidden.errors import Noise, Posterior
 from romkit.hidden.family import ContextTerms, Family, Scale, Structure
 from romkit.hidden.labels import Labels, Polynomial
-from romkit.hidden.reading import Frame, in_order, labels_of
+from romkit.hidden.reading import Frame, group_labels, order_groups
 from romkit.hidden.search import Trial
 from romkit.laws.storage import FAULTS
 
@@ -59,7 +59,7 @@ def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> 
         FileError: parts that do not fit each other.
     """
     try:
-        data = dataset_of_bytes(tensors[RUNS].numpy().tobytes(), f"runs in {path}")
+        data = decode_dataset(tensors[RUNS].numpy().tobytes(), f"runs in {path}")
         fields = packing.unpacked(header["hidden"], tensors, CLASSES)
         discovery, scale, low, high, labels = fields
         modes = None
@@ -67,7 +67,7 @@ def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> 
             of_basis = {n.removeprefix(BASIS): x for n, x in tensors.items() if n.startswith(BASIS)}
             modes = bases.unpacked(path, header["modes"], of_basis)
         group, recorded = header["group"], tuple(header["known"])
-        groups, rows = in_order(labels_of(data, group))
+        groups, rows = order_groups(group_labels(data, group))
         _check(discovery, len(groups), len(recorded))
         frame = Frame(modes, scale, low, high)
         return HiddenContext(data, group, recorded, groups, rows, frame, discovery, labels)

@@ -33,7 +33,7 @@ def contracted(problem: Problem, dynamics: LatentDynamics, quadratic: Quadratic 
     if isinstance(dynamics, PetrovGalerkin) and _is_plain(problem, quadratic):
         maps = None if P is None else P.polynomial()
         if maps is not None and quadratic is not None:
-            field = quadratic.of_polynomial(maps.monomials, maps.rows, maps.test)
+            field = quadratic.substitute(maps.monomials, maps.rows, maps.test)
             return _contract_latents(problem, field)
     return problem
 
@@ -61,7 +61,7 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
     r = maps.rows.shape[-1]
     if NormalEquations.multiplications(maps.monomials) >= r * r * (r + 1) // 2:
         return problem
-    return _contract_latents(problem, NormalEquations.of(quadratic, maps))
+    return _contract_latents(problem, NormalEquations.build(quadratic, maps))
 
 
 def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
@@ -125,7 +125,7 @@ class NormalEquations(NamedTuple):
         return force + gram
 
     @classmethod
-    def of(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
+    def build(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
         """Return normal equations of Galerkin's rate, at the contexts of the maps."""
         m = maps.monomials.variables
         p = maps.monomials.degree
@@ -133,7 +133,7 @@ class NormalEquations(NamedTuple):
         # orthonormal coordinates of the subspace that the decoder reaches, beside its constant
         columns = maps.rows[..., 1:, :].mT
         Q, triangle = torch.linalg.qr(columns)  # (..., r, k), (..., k, K - 1)
-        field = quadratic.of_polynomial(maps.monomials, maps.rows, Q)
+        field = quadratic.substitute(maps.monomials, maps.rows, Q)
         slopes = maps.monomials.slopes().to(maps.rows)
         slopes = slopes[:, : len(lower), 1:]
         tangents = slopes @ triangle.mT.unsqueeze(-3)  # (..., m, K of p - 1, k)

@@ -132,7 +132,7 @@ class LSPG(LatentDynamics):
         if len(times) == 1:
             return rule.correction
         if self.dt is not None:
-            steps = Grid.between(times, self.dt).count
+            steps = Grid.cover(times, self.dt).count
             if not tracing_pays(steps, engine):
                 return rule.correction
         t = times[0].to(start)

@@ -27,7 +27,7 @@ class Region:
     reach: Tensor
 
     @classmethod
-    def of(cls, z: Tensor, times: Tensor | None = None, points: int = 512) -> "Region":
+    def fit(cls, z: Tensor, times: Tensor | None = None, points: int = 512) -> "Region":
         """Build the region around the latent states (..., N, m) that a law was fitted to.
 
         Of whole trajectories at `times`, distance 1 is no less than the 95 % quantile of the

@@ -137,13 +137,13 @@ class Speed:
             jumps.append(middle)
         return cls(tuple(pieces), tuple(jumps), error)
 
-    def as_dict(self) -> dict[str, object]:
+    def pack(self) -> dict[str, object]:
         """Return numbers and lists alone, for a file."""
         return asdict(self)
 
     @classmethod
-    def of_dict(cls, entries: Mapping[str, object]) -> "Speed":
-        """Speed that `as_dict` gave.
+    def unpack(cls, entries: Mapping[str, object]) -> "Speed":
+        """Speed that `pack` gave.
 
         Raises:
             InputError: other entries, as a stranger's file may have.
@@ -155,7 +155,7 @@ class Speed:
         except ValueError as error:
             raise InputError(
                 "speed",
-                expected="the entries of Speed.as_dict()",
+                expected="the entries of Speed.pack()",
                 got=reason(error),
                 fix="take a file that romkit wrote",
             ) from error
@@ -246,7 +246,7 @@ def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
         design = Design(torch.from_numpy(np.stack(products, axis=1)))
         if not design.is_determined:
             break
-        errors = design.residuals_left_out(values, one_by_one).numpy()
+        errors = design.validation_residuals(values, one_by_one).numpy()
         square = np.square(errors).sum()
         if best is None or square < smallest:
             numbers = (shift, scale, design.coefficients(values))

@@ -16,8 +16,8 @@ from romkit.engine import Device
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws import sources, useless
-from romkit.laws.choice import LawCandidate, Space, fitted, in_words
-from romkit.laws.decoding import judge_of
+from romkit.laws.choice import LawCandidate, Space, describe_settings, fitted
+from romkit.laws.decoding import make_judge
 from romkit.laws.folds import folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.phase import add_phase
@@ -81,11 +81,11 @@ class Estimator(abc.ABC):
             InputError: data of another shape than the projection's, or times that cannot be used.
         """
         projection = placed(projection, device)
-        family, shapes = projection.for_law(data)
+        family, shapes = projection.law_space(data)
         samples = self.choices(family, shapes)
         judge = None
         if samples[0].times is not None:
-            judge = judge_of(family, shapes, samples[0])
+            judge = make_judge(family, shapes, samples[0])
         shape = self._chosen(samples, judge, seed, select)
         if self.refine and judge is not None:
             shape = refined(shape, samples[0], judge)
@@ -153,10 +153,10 @@ class Estimator(abc.ABC):
             InputError: shapes that do not match, values that are not finite, or too few samples.
         """
         if isinstance(samples, LatentSamples):
-            _refuse_beside_samples(labels | {"zdot": zdot, "context": context})
+            _refuse_sample_options(labels | {"zdot": zdot, "context": context})
         else:
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
-        judge = None if samples.times is None else Judge.of_latents(samples)
+        judge = None if samples.times is None else Judge.compare_latents(samples)
         law = self._chosen([samples], judge, seed, select)
         self.warn_if_useless(law, samples, judge)
         return law
@@ -195,7 +195,7 @@ class Estimator(abc.ABC):
         nothing_to_choose = not select and (len(settings) == 1 or judge is None)
         if nothing_to_choose:
             law = settings[0]._fit(several[0], seed)
-            return replace(law, domain=Region.of(several[0].latents, several[0].times))
+            return replace(law, domain=Region.fit(several[0].latents, several[0].times))
         if judge is None:
             trajectory_times(several[0])  # refuses single samples
         policy = Policy()
@@ -210,7 +210,7 @@ class Estimator(abc.ABC):
             raise InputError("select", expected=expected, got=got, fix=fix)
         law, trial = best
         estimator = cast("LawCandidate", trial.candidate).estimator
-        chosen = f"{in_words(estimator)} chosen out of {len(trials)}"
+        chosen = f"{describe_settings(estimator)} chosen out of {len(trials)}"
         how = f"by forecasts of runs that were left out (error {trial.error(policy):.2g})"
         return replace(law, source=f"{law.source}; {chosen} {how}")
 
@@ -237,13 +237,13 @@ class Estimator(abc.ABC):
         are resampled, from a law of all that they were drawn from.
         """
         law = self._fit(samples, seed)
-        return replace(law, domain=Region.of(samples.latents, samples.times))
+        return replace(law, domain=Region.fit(samples.latents, samples.times))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...
 
 
-def _refuse_beside_samples(values: Mapping[str, object]) -> None:
+def _refuse_sample_options(values: Mapping[str, object]) -> None:
     """Raise where something comes beside samples that have all of it.
 
     Raises:

@@ -8,7 +8,7 @@ from torch import Tensor
 from romkit.numerics import Spline
 
 
-def shifted_in_time(run: Tensor, start: Tensor, scale: Tensor | float = 1.0) -> Tensor:
+def shift_times(run: Tensor, start: Tensor, scale: Tensor | float = 1.0) -> Tensor:
     """Return a run (T, n) from where it is nearest to a start (n,), by distances in a scale (n,); at
     its end it goes on from the state in its first half that is most like the end.
     """
@@ -61,7 +61,7 @@ def nearest_and_shifted(
     nearest = states[distance.argmin(-1)]
     shifted = []
     for run, start in zip(nearest, starts, strict=True):
-        shifted.append(shifted_in_time(run, start, scale))
+        shifted.append(shift_times(run, start, scale))
     return nearest, torch.stack(shifted)
 
 

@@ -21,7 +21,7 @@ from romkit.laws.libraries import Polynomial
 from romkit.laws.limit_cycle import LimitCycleLaw
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
-from romkit.laws.shorten import express_in_terms
+from romkit.laws.shorten import express
 from romkit.laws.trajectories import OUTSIDE, box, time_scale
 
 FREE = 2.0
@@ -130,7 +130,7 @@ def bounded_law(law: LearnedField, samples: LatentSamples) -> LearnedField:
     free, radius = FREE * farthest, OUTSIDE * farthest
     times = trajectory_times(samples)
     rate = 1 / time_scale(w.unflatten(-2, (-1, len(times))), times)
-    growth = growth_at(law, samples, radius)
+    growth = context_growth(law, samples, radius)
     degree = law.basis.library.degree
     # twice differentiable, and steeper than the highest power of the law
     power = max(2, math.ceil((degree - 1) / 2))
@@ -138,7 +138,7 @@ def bounded_law(law: LearnedField, samples: LatentSamples) -> LearnedField:
     return BoundedLaw(law, mean, largest, free, radius, rate, strength, power, law.report)
 
 
-def growth_at(law: Equation, samples: LatentSamples, radius: float) -> float:
+def context_growth(law: Equation, samples: LatentSamples, radius: float) -> float:
     """Return a bound on the rate d ln|w| / dt at a distance |w| = radius from the mean of the data, at
     all contexts within those of samples.
 
@@ -147,7 +147,7 @@ def growth_at(law: Equation, samples: LatentSamples, radius: float) -> float:
     mean, largest = box(samples)
     boxed = Scaling(law.basis.variables.names, mean, largest)
     basis = replace(law.basis, variables=boxed)
-    coefficients = express_in_terms(basis, law, samples)  # (K q, m)
+    coefficients = express(basis, law, samples)  # (K q, m)
     factors = _largest_factors(law, samples)  # (q,)
     grid = coefficients.abs().unflatten(0, (-1, len(factors)))  # (K, q, m)
     sizes = torch.einsum("kqm,q->km", grid, factors)

@@ -89,7 +89,7 @@ def predictability(law: Equation, samples: LatentSamples) -> Predictability:
     if law.coefficients.ndim > 2:
         fix = "take one: law[0]"
         raise InputError("law", expected="a single equation", got="a stack", fix=fix)
-    problem = ShootingProblem.of(samples, law.basis)
+    problem = ShootingProblem.build(samples, law.basis)
     weights = problem.weights(problem.theta(law.coefficients))
     tau = problem.time_scale
     exponent, uncertainty = _exponent(problem, weights)
@@ -97,7 +97,7 @@ def predictability(law: Equation, samples: LatentSamples) -> Predictability:
     return Predictability(exponent / tau, uncertainty / tau, valid * tau, lost)
 
 
-def in_words(law: LearnedField, samples: LatentSamples, *, recurrent: float = 5.0) -> str:
+def describe_horizon(law: LearnedField, samples: LatentSamples, *, recurrent: float = 5.0) -> str:
     """Say how long forecasts of an equation are valid where its data are chaotic; "" elsewhere.
 
     `recurrent`: duration of a run [Lyapunov times] from which on it is told of chaos: errors
@@ -191,7 +191,7 @@ def _validity(
     length = max(1, intervals // 2)
     starts = tensors.evenly(intervals - length + 1, STARTS)
     for k in starts.tolist():
-        later = _since(problem, k, length)
+        later = _cut_window(problem, k, length)
         reached = problem.motion.rollout(weights, later.start, later.course)
         square = (reached - later.truth)[..., :m].square().sum(-1)  # (L + 1, n, 1)
         square = square.nan_to_num(torch.inf)
@@ -206,6 +206,6 @@ def _validity(
     return float(torch.cat(durations).mean()), float(torch.cat(lost).double().mean())
 
 
-def _since(problem: ShootingProblem, begin: int, length: int) -> Windows:
+def _cut_window(problem: ShootingProblem, begin: int, length: int) -> Windows:
     """Return one window of each run, from a sample on, with short steps."""
     return windows(problem.runs.between(begin, begin + length), length, length, 1 / POLISHED)

@@ -99,7 +99,7 @@ class Chebyshev(Library):
         return list(zip(variables, poles, strict=True))
 
 
-def pole_of_reciprocal(low: float, high: float) -> float:
+def reciprocal_pole(low: float, high: float) -> float:
     """k with which polynomials of a variable, scaled from [low, high] to [-1, 1], are in its
     inverse.
     """

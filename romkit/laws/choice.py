@@ -13,7 +13,7 @@ from romkit.core import runtime
 from romkit.core.errors import FitWarning, InputError
 from romkit.core.types import Array
 from romkit.integrators.base import LearnedField
-from romkit.laws.folds import Fold, without
+from romkit.laws.folds import Fold, drop_runs
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
 from romkit.laws.shooting import POLISHED
@@ -78,7 +78,7 @@ class LawCandidate:
     @property
     def name(self) -> str:
         """Settings in words."""
-        return f"{self.label}{in_words(self.estimator)}"
+        return f"{self.label}{describe_settings(self.estimator)}"
 
     @property
     def complexity(self) -> int:
@@ -95,7 +95,7 @@ class LawCandidate:
             return np.full(len(rows), np.inf)
         return _errors(law, [judge], rows)
 
-    def errors_of_segments(self, fold: int) -> Array:
+    def segment_errors(self, fold: int) -> Array:
         """Forecast segments of the runs that a fold leaves out: errors (k,)."""
         _, judge, rows = self._division(fold)
         if fold not in self.laws:  # it could not be fitted
@@ -116,7 +116,7 @@ class LawCandidate:
             if share == 0.0:
                 self.fits[fold] = near
                 return near
-            with warnings.catch_warnings(), runtime.within(share):
+            with warnings.catch_warnings(), runtime.limit_seconds(share):
                 warnings.simplefilter("ignore", FitWarning)
                 polished = self.estimator.refitted(near, train, self.seed)
             self.fits[fold] = self._closer(polished, near, fold)
@@ -129,9 +129,9 @@ class LawCandidate:
         judge = self.space(fold).judge
         if len(judge.states) == 1 and fold != ALL:  # of which a block of time is left out
             return whole
-        return whole if self.follows_as_well(whole, near, fold) else near
+        return whole if self.is_tied(whole, near, fold) else near
 
-    def follows_as_well(self, law: LearnedField, other: LearnedField, fold: int = ALL) -> bool:
+    def is_tied(self, law: LearnedField, other: LearnedField, fold: int = ALL) -> bool:
         """Tell whether rollouts of a law follow the runs that a fold keeps as well as another's."""
         judge = self.space(fold).judge
         _, rows = self.kept(fold)
@@ -154,7 +154,7 @@ class LawCandidate:
         samples, judge = self.space(fold)
         if fold == ALL:
             return Fold(samples, judge, torch.empty(0, dtype=torch.long))
-        return without(samples, judge, self.folds[fold])
+        return drop_runs(samples, judge, self.folds[fold])
 
     def _compared(self, fold: int) -> LearnedField:
         """Fit well enough to be compared, once for each fold."""
@@ -224,7 +224,7 @@ def _follows(law: LearnedField, judge: Judge, limit: float) -> bool:
     return judge.stays(law, judge.runs, displaced=False)
 
 
-def in_words(estimator: Settings) -> str:
+def describe_settings(estimator: Settings) -> str:
     """Write settings that differ from the defaults as one writes them."""
     words = []
     for setting in fields(estimator):

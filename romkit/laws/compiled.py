@@ -101,7 +101,7 @@ def rolled_out(formula: Formula, weights: Tensor, start: Tensor, course: Course)
     return states
 
 
-def with_derivatives(
+def differentiate(
     formula: Formula, weights: Tensor, start: Tensor, course: Course, *, by_start: bool
 ) -> tuple[Tensor, Tensor]:
     """Return states, and their derivatives (L + 1, n, W, d, K q m) by the coefficients, and by the

@@ -50,7 +50,9 @@ class ComposedFit:
     ridge: float
 
     @classmethod
-    def of(cls, problem: ShootingProblem, coefficients: Composition, ridge: float) -> "ComposedFit":
+    def build(
+        cls, problem: ShootingProblem, coefficients: Composition, ridge: float
+    ) -> "ComposedFit":
         """Return the fit of a problem whose contexts stay."""
         unit = torch.eye(len(problem.runs.mix), dtype=torch.float64)
         runs = replace(problem.runs, mix=unit)
@@ -139,7 +141,7 @@ class ComposedFit:
         )
         fit = self if ridge is None else replace(self, ridge=ridge)
         end = levenberg_marquardt(
-            Expanded.about(fit, windows, eta, windows.windows.start),
+            Expanded.expand(fit, windows, eta, windows.windows.start),
             trials=trials,
             absolute=absolute,
             relative=relative,
@@ -160,7 +162,7 @@ class Expanded:
     cost: Tensor
 
     @classmethod
-    def about(cls, fit: ComposedFit, windows: Shots, eta: Tensor, start: Tensor) -> "Expanded":
+    def expand(cls, fit: ComposedFit, windows: Shots, eta: Tensor, start: Tensor) -> "Expanded":
         """Expand about these numbers and starts."""
         theta = fit.theta(eta)
         distance = replace(windows, prior=theta).cost(theta, start)
@@ -176,8 +178,8 @@ class Expanded:
     def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
         W = self.fit.coefficients(self.eta)  # (G, K, m)
         tangents = torch.func.jacfwd(self.fit.coefficients)(self.eta).flatten(1, 2)  # (G, K m, E)
-        by_group, slope, elimination = self.shots.by_group(W, self.start)
-        matrix = (tangents.mT @ by_group @ tangents).sum(0)
+        group_matrices, slope, elimination = self.shots.group_matrices(W, self.start)
+        matrix = (tangents.mT @ group_matrices @ tangents).sum(0)
         down = torch.einsum("gpe,gp->e", tangents, slope) + self.fit.ridge * self.eta
         matrix.diagonal().add_(self.fit.ridge)
         # numbers that act on nothing leave a row of zeros
@@ -190,4 +192,4 @@ class Expanded:
         if elimination is not None:
             of_groups = tangents @ change  # (G, K m)
             start = start + elimination.change(of_groups[self.shots.group])
-        return Expanded.about(self.fit, self.shots, self.eta + change, start)
+        return Expanded.expand(self.fit, self.shots, self.eta + change, start)

@@ -92,7 +92,7 @@ class Course(NamedTuple):
         steps = self.steps.repeat_interleave(2, 0) / 2
         return Course(steps, [2 * end for end in self.ends], None, None)
 
-    def of_windows(self, run: int, numbers: Tensor) -> "Course":
+    def window_steps(self, run: int, numbers: Tensor) -> "Course":
         """Return steps of some windows (k,) of a run, as those of a single run."""
         factors = self.factors
         drift = self.drift

@@ -18,7 +18,7 @@ COMPONENTS = 2048
 """Most state components by which forecasts are judged, evenly out of all."""
 
 
-def judge_of(
+def make_judge(
     projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamples, *, kept: int = 8
 ) -> Judge:
     """Judge of states of a dataset, each in the deviation of the components of its unit, whose
@@ -27,7 +27,7 @@ def judge_of(
     `kept`: decoders at contexts of runs that are kept: those of whole runs, and of their
     segments.
     """
-    encoder = Encoder.of(projection, data)
+    encoder = Encoder.match(projection, data)
     x = encoder.variable("state").double()  # (..., C, T, n)
     chosen = tensors.evenly(x.shape[-1], COMPONENTS)
     x = x[..., chosen]

@@ -31,7 +31,9 @@ class Features:
     context: Scaling
 
     @classmethod
-    def of(cls, samples: LatentSamples, library: Library, context_library: Library) -> "Features":
+    def build(
+        cls, samples: LatentSamples, library: Library, context_library: Library
+    ) -> "Features":
         """Return terms of the variables and parameters of samples; of several terms of one name the
         first.
         """
@@ -60,9 +62,9 @@ class Features:
         """Return terms at z (..., d) and c (..., p) in physical units, each (...); leading axes
         broadcast as in torch.
         """
-        return self.terms_of_scaled(self.variables.on(z)(z), c)
+        return self.scaled_terms(self.variables.on(z)(z), c)
 
-    def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
+    def scaled_terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """Return terms at z (..., d) that is scaled already, and c (..., p) in physical units."""
         latent = self.library(z)
         # a product with 1 costs a call for each term

@@ -44,7 +44,7 @@ def folds_of(samples: LatentSamples, number: int = FOLDS) -> list[Tensor]:
     return [torch.from_numpy(rows) for rows in folds(contexts, number)]
 
 
-def without(samples: LatentSamples, judge: Judge, rows: Tensor) -> Fold:
+def drop_runs(samples: LatentSamples, judge: Judge, rows: Tensor) -> Fold:
     """Leave runs (k,) out of samples; of a single run, a block of its samples (k,)."""
     times = trajectory_times(samples)
     T = len(times)

@@ -93,7 +93,7 @@ class HamiltonianLaw(Equation):
         values = torch.stack(torch.broadcast_tensors(*terms), -1)
         return (values @ self.energy_coefficients.to(values)).squeeze(-1)
 
-    def dissipation_at(self, c: Tensor | None = None) -> Tensor:
+    def dissipation_map(self, c: Tensor | None = None) -> Tensor:
         """Return R (..., m, m) at parameters c (..., p)."""
         nodes = self.dissipation
         if len(nodes) == 1:
@@ -180,12 +180,12 @@ class Hamiltonian(TrajectoryEstimator):
     ) -> HamiltonianLaw:
         """Fit whole trajectories from the numbers of a law of windows of some time scales."""
         assert isinstance(law, HamiltonianLaw)
-        shape = _Shape.of(law.basis, samples, self)
+        shape = _Shape.build(law.basis, samples, self)
         if shape.corners:
             shape = replace(shape, corners=len(law.dissipation))
         eta = ComposedFit.whole(shape.fit(samples), shape.numbers(law, samples), ROUGH)
         refit = shape.law(eta, samples)
-        return replace(refit, domain=Region.of(samples.latents, samples.times))
+        return replace(refit, domain=Region.fit(samples.latents, samples.times))
 
     def _fit(self, samples: LatentSamples, seed: int) -> HamiltonianLaw:
         return self._law(samples, ComposedFit.whole)
@@ -200,7 +200,7 @@ class Hamiltonian(TrajectoryEstimator):
         samples = boxed(samples)
         free = PolynomialLaw(max(1, known(settings.degree) - 1), settings.context_degree)
         start = free.compared(samples, 0)
-        shape = _Shape.of(start.basis, samples, settings)
+        shape = _Shape.build(start.basis, samples, settings)
         return shape.law(fitted(shape.fit(samples), shape.start(start, samples)), samples)
 
     def _dampings(self, samples: LatentSamples) -> Sequence[bool]:
@@ -251,7 +251,7 @@ class _Shape:
     corners: int
 
     @classmethod
-    def of(cls, basis: Features, samples: LatentSamples, settings: Hamiltonian) -> "_Shape":
+    def build(cls, basis: Features, samples: LatentSamples, settings: Hamiltonian) -> "_Shape":
         """Return shape for samples, with the scaling of a basis."""
         p = len(samples.parameters)
         corners = 0
@@ -303,7 +303,7 @@ class _Shape:
 
     def fit(self, samples: LatentSamples) -> ComposedFit:
         """Return the fit of such numbers to trajectories, in their time scale."""
-        problem = ShootingProblem.of(samples, self.basis)
+        problem = ShootingProblem.build(samples, self.basis)
         contexts = self._contexts(samples)
         scaled = self.basis.context.on(contexts)(contexts)
         factors = context_terms(self.basis, contexts)
@@ -313,10 +313,10 @@ class _Shape:
         def coefficients(eta: Tensor) -> Tensor:
             return self.rates(eta, scaled, factors) * unit
 
-        return ComposedFit.of(problem, coefficients, self.settings.ridge)
+        return ComposedFit.build(problem, coefficients, self.settings.ridge)
 
     def _contexts(self, samples: LatentSamples) -> Tensor:
-        """Return contexts (G, p) of the groups of runs, as `ShootingProblem.of` has them."""
+        """Return contexts (G, p) of the groups of runs, as `ShootingProblem.build` has them."""
         context = samples.context.double()[:: len(trajectory_times(samples))]
         return context[:1] if context.shape[-1] == 0 else torch.unique(context, dim=0)
 
@@ -332,7 +332,7 @@ class _Shape:
             factors = self._factors((A + A.mT) / -2)
             if self.corners:
                 A = J - factors @ factors.mT
-            h, missed = self._energy_of(A, points, rates, samples)
+            h, missed = self._energy_function(A, points, rates, samples)
             upper = torch.triu_indices(self.m, self.m, 1)
             lower = torch.tril_indices(self.m, self.m)
             of_factors = factors[lower[0], lower[1]].repeat(self.corners)
@@ -358,7 +358,7 @@ class _Shape:
         """Return scaled points (N, m) of the data, with the rates of a law and their derivatives
         (N, m, m), in time scales.
         """
-        problem = ShootingProblem.of(samples, self.basis)
+        problem = ShootingProblem.build(samples, self.basis)
         rows = self._rows(samples)
         z = samples.latents.double()[rows]
         w = self.basis.variables.on(z)(z)
@@ -366,7 +366,7 @@ class _Shape:
         factors = context_terms(free.basis, context).expand(len(rows), -1)
         grid = free.coefficients.unflatten(0, (-1, factors.shape[-1])) * problem.time_scale
         weights = torch.einsum("nq,kqm->nkm", factors, grid)
-        terms = LatentTerms.of(free.basis.library, self.m)
+        terms = LatentTerms.build(free.basis.library, self.m)
         phi = terms(w.unsqueeze(1))  # (N, 1, K)
         return w, (phi @ weights).squeeze(1), terms.jacobians(w.unsqueeze(1), phi, weights)[:, 0]
 
@@ -425,7 +425,7 @@ class _Shape:
         penalty = -lowest.clamp(max=0) / indefinite
         return matrices[(condition[is_regular] + penalty).argmin()]
 
-    def _energy_of(
+    def _energy_function(
         self, A: Tensor, points: Tensor, rates: Tensor, samples: LatentSamples
     ) -> tuple[Tensor, float]:
         """Return coefficients of the H whose rates are nearest to given ones, and their distance."""
@@ -440,7 +440,7 @@ class _Shape:
 
     def law(self, eta: Tensor, samples: LatentSamples) -> HamiltonianLaw:
         """Return the law of these numbers, with J of the norm of the canonical one."""
-        tau = ShootingProblem.of(samples, self.basis).time_scale
+        tau = ShootingProblem.build(samples, self.basis).time_scale
         J, L, h = self.parts(eta)
         scale = self.basis.variables.scale
         outer = scale.unsqueeze(-1) * scale
@@ -483,7 +483,7 @@ class _Shape:
         lower = torch.tril_indices(self.m, self.m)
         factors = torch.linalg.cholesky(nodes + least)[..., lower[0], lower[1]]
         energy = law.energy_coefficients.reshape(-1, len(self.basis.context_names))[1:]
-        tau = ShootingProblem.of(samples, self.basis).time_scale
+        tau = ShootingProblem.build(samples, self.basis).time_scale
         return torch.cat([of_skew, factors.flatten(), (tau / unit * energy).flatten()])
 
     @property

@@ -29,7 +29,7 @@ from romkit.laws import courses
 from romkit.laws.courses import Course, Runs
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
-from romkit.laws.folds import folds_of, without
+from romkit.laws.folds import drop_runs, folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Polynomial
 from romkit.laws.noise import noise_level, smoothed
@@ -42,8 +42,8 @@ from romkit.laws.shooting import (
     Hold,
     Structure,
     combined,
+    end_residual,
     is_coarse,
-    left_by,
     noise,
     shots,
 )
@@ -322,11 +322,11 @@ def _significant(
     matrix = matrix / units / units.unsqueeze(-1)
     curvature = Quadratic(matrix, found.theta.flatten()[free] * units)
     kept = torch.arange(len(free))
-    values, costs = curvature.without(kept)
+    values, costs = curvature.eliminate(kept)
     most = max(1, int(share * len(free)))
     while len(kept) > max(1, len(free) - most) and costs.min() < significant * variance:
         kept = kept[torch.arange(len(kept)) != costs.argmin()]
-        values, costs = curvature.without(kept)
+        values, costs = curvature.eliminate(kept)
     theta = torch.zeros_like(found.theta).flatten()
     theta[free[kept]] = values / units[kept]
     allowed = found.cost + (len(free) - len(kept)) * significant * variance
@@ -368,14 +368,14 @@ def jointly(law: LearnedField, samples: LatentSamples, seconds: float = math.inf
     is_equation = type(law) is Equation and law.coefficients.ndim == 2
     if not is_equation:
         return law
-    deviation = _noise_beside(law, samples)
+    deviation = _excess_noise(law, samples)
     if deviation is None:
         return law
     if samples.inputs.device.type != "cpu":  # SciPy solves banded systems
         joint = jointly(tensors.copy_to_device(law, "cpu"), samples.to("cpu"), seconds)
         return tensors.copy_to_device(joint, samples.inputs.device)
     folds = Folds(list(_divided(samples)), deviation)
-    bases = _terms_to_try(law, samples)
+    bases = _candidate_terms(law, samples)
     if not bases:
         return law
     basis, errors = _simplest(bases, folds, time.process_time() + seconds)
@@ -396,7 +396,7 @@ def fit_terms(basis: Features, samples: LatentSamples, deviation: Tensor | None 
     """
     if deviation is None:
         deviation = _noise(samples)
-    return _as_law(drop_insignificant(_whole(basis, samples, deviation)), basis, samples)
+    return _build_law(drop_insignificant(_whole(basis, samples, deviation)), basis, samples)
 
 
 class Folds(NamedTuple):
@@ -416,14 +416,14 @@ def _simplest(
     for basis in several:
         if tried and time.process_time() > deadline:
             break
-        tried.append(_errors_of(basis, folds))
+        tried.append(_fold_errors(basis, folds))
     best = min(tried, key=np.mean)
     policy = Policy()
     as_good = [policy.is_as_good(errors, best) for errors in tried]
     return several[as_good.index(True)], best
 
 
-def _errors_of(basis: Features, folds: Folds) -> np.ndarray:
+def _fold_errors(basis: Features, folds: Folds) -> np.ndarray:
     """Return logarithms (k,) of the distances of left-out runs from trajectories of laws."""
     errors = [_left_out(basis, train, held, folds.deviation) for train, held in folds.parts]
     return np.log(np.concatenate(errors))
@@ -446,7 +446,7 @@ def _is_preferred(
     of_law = np.log(np.concatenate(of_law)) + unseen
     if not policy.is_as_good(of_law, errors):
         return True
-    judge = Judge.of_latents(samples)
+    judge = Judge.compare_latents(samples)
     runs = torch.arange(len(judge.states))
     is_shorter = made.coefficient_count <= law.coefficient_count
     is_as_good = policy.is_as_good(errors, of_law)
@@ -457,7 +457,7 @@ def denoised(law: Equation, samples: LatentSamples) -> Tensor:
     """Return latents (runs, T, m) of the trajectories of an equation that come nearest to data with
     noise; the data where no noise can be told.
     """
-    deviation = _noise_beside(law, samples)
+    deviation = _excess_noise(law, samples)
     if deviation is None:
         return samples.latents.unflatten(-2, (-1, len(samples.times)))
     states = _nearest(law, samples, deviation).states
@@ -465,17 +465,17 @@ def denoised(law: Equation, samples: LatentSamples) -> Tensor:
     return mean + largest * states
 
 
-def _noise_beside(law: Equation, samples: LatentSamples) -> Tensor | None:
+def _excess_noise(law: Equation, samples: LatentSamples) -> Tensor | None:
     """Return deviation (d,) of the noise of trajectories of first order, without inputs, which is no
     larger than what a law leaves; None where no noise can be told.
     """
     if samples.times is None or samples.inputs.ndim > 2 or samples.order != 1:
         return None
-    problem = ShootingProblem.of(samples, law.basis)
+    problem = ShootingProblem.build(samples, law.basis)
     if noise(problem.runs) <= NOISY:
         return None
     structure = Structure(problem.motion, law.coefficients != 0)
-    left = left_by(structure, problem.runs, problem.theta(law.coefficients), POLISHED)
+    left = end_residual(structure, problem.runs, problem.theta(law.coefficients), POLISHED)
     if float(left.square().mean().sqrt()) <= NOISY:
         return None
     _, largest = box(samples)
@@ -484,21 +484,21 @@ def _noise_beside(law: Equation, samples: LatentSamples) -> Tensor | None:
 
 def _noise(samples: LatentSamples) -> Tensor:
     """Return deviation (d,) of the noise of trajectories."""
-    runs = ShootingProblem.of(samples, _basis(samples, 1, 0)).runs
+    runs = ShootingProblem.build(samples, _basis(samples, 1, 0)).runs
     _, largest = box(samples)
     return noise_level(runs.states).nan_to_num(noise(runs)) * largest
 
 
 def _basis(samples: LatentSamples, degree: int, context_degree: int) -> Features:
     """Return monomials of latents and contexts that are scaled, and not shifted."""
-    basis = Features.of(boxed(samples), Polynomial(degree), Polynomial(context_degree))
+    basis = Features.build(boxed(samples), Polynomial(degree), Polynomial(context_degree))
     context = basis.context
     if not context.coordinates:
         context = drop_shift(context)
     return replace(basis, variables=drop_shift(basis.variables), context=context)
 
 
-def _terms_to_try(
+def _candidate_terms(
     law: Equation, samples: LatentSamples, *, largest: int = 20_000_000, per_term: int = 2
 ) -> list[Features]:
     """List monomials of several degrees in the latents, and of that of a law in the context, as far as
@@ -525,10 +525,10 @@ def _terms_to_try(
 
 def _divided(samples: LatentSamples) -> Iterator[tuple[LatentSamples, LatentSamples]]:
     """Yield samples with some runs left out, or the last part of a single run, and the others."""
-    judge = Judge.of_latents(samples)
+    judge = Judge.compare_latents(samples)
     times = samples.times
     for rows in folds_of(samples, LEFT_OUT):
-        train, of_fold, held = without(samples, judge, rows)
+        train, of_fold, held = drop_runs(samples, judge, rows)
         left_out = of_fold.samples
         if len(samples) > len(times):
             is_held = torch.zeros(len(samples) // len(times), dtype=torch.bool)
@@ -544,7 +544,7 @@ def _whole(
 
     `ridge`: weight of the squares of the coefficients of the first law, beside mean squares.
     """
-    problem = ShootingProblem.of(samples, basis)
+    problem = ShootingProblem.build(samples, basis)
     runs = problem.runs
     deviation, smooth = _measured(runs, samples, deviation)
     free = torch.ones(*problem.grid, samples.targets.shape[-1], dtype=torch.bool)
@@ -576,7 +576,7 @@ def _left_out(
 ) -> np.ndarray:
     """Return distances (k,) of left-out runs, in blocks, from trajectories of a law [noise]."""
     estimate = _whole(basis, train, deviation)
-    of_train = ShootingProblem.of(train, basis)
+    of_train = ShootingProblem.build(train, basis)
     coefficients = of_train.coefficients(estimate.theta)
     return followed(equation(train, basis, coefficients, ""), held, deviation)
 
@@ -591,16 +591,16 @@ def followed(law: Equation, samples: LatentSamples, deviation: Tensor) -> np.nda
 
 def _nearest(law: Equation, samples: LatentSamples, deviation: Tensor) -> Estimate:
     """Fit states alone, by the coefficients of a law."""
-    problem = ShootingProblem.of(samples, law.basis)
+    problem = ShootingProblem.build(samples, law.basis)
     theta = problem.theta(law.coefficients)
     deviation, smooth = _measured(problem.runs, samples, deviation)
     structure = Structure(problem.motion, torch.zeros_like(theta, dtype=torch.bool))
     return estimate(structure, problem.runs, deviation, theta, smooth)
 
 
-def _as_law(found: Estimate, basis: Features, samples: LatentSamples) -> Equation:
+def _build_law(found: Estimate, basis: Features, samples: LatentSamples) -> Equation:
     """Return the equation of an estimate, with the states at the ends of its runs."""
-    problem = ShootingProblem.of(samples, basis)
+    problem = ShootingProblem.build(samples, basis)
     coefficients = problem.coefficients(found.theta)
     source = f"{samples.source}: states and coefficients jointly, since there is noise"
     law = equation(samples, basis, coefficients, source)

@@ -52,7 +52,7 @@ class Judge:
     begin: int = 0
 
     @classmethod
-    def of_latents(cls, samples: LatentSamples) -> "Judge":
+    def compare_latents(cls, samples: LatentSamples) -> "Judge":
         """Compare latents, each in its deviations."""
         T = len(trajectory_times(samples))
         latents = samples.latents.double().unflatten(-2, (-1, T))
@@ -174,7 +174,7 @@ class Judge:
         farthest = tensors.divisor(farthest)
         starts = self._starts(rows)
         if displaced:
-            starts = starts.append_displaced(self._reshape_to_runs(self.samples.inputs))
+            starts = starts.append_displaced(self._split_runs(self.samples.inputs))
         resolution = self.finest if self.finest > FINE else RESOLUTION
         reached = self._rolled(law, starts, times, resolution)
         relative = (reached - mean) / farthest
@@ -186,16 +186,16 @@ class Judge:
     @property
     def _latents(self) -> Tensor:
         """(..., C, T, m)."""
-        return self._reshape_to_runs(self.samples.latents)
+        return self._split_runs(self.samples.latents)
 
-    def _reshape_to_runs(self, values: Tensor) -> Tensor:
+    def _split_runs(self, values: Tensor) -> Tensor:
         """Return values (..., N, k) of all samples as (..., C, T, k)."""
         return values.double().unflatten(-2, (-1, len(self.samples.times)))
 
     def _starts(self, rows: Tensor) -> "Starts":
         """Return starts of rollouts of runs (k,): at the first sample that some run has."""
         w, context, drift = (
-            self._reshape_to_runs(values)[..., rows, :, :]
+            self._split_runs(values)[..., rows, :, :]
             for values in (self.samples.inputs, self.samples.context, self.samples.drift)
         )
         complete = w.isfinite().all(-1)

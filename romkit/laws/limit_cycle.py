@@ -18,7 +18,7 @@ from romkit.integrators.region import Region
 from romkit.laws.base import TrajectoryEstimator
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.orbits import NODES, AlongOrbit, Orbit
-from romkit.laws.period import Cycle, cycle_of, fourier
+from romkit.laws.period import Cycle, find_cycle, fourier
 from romkit.laws.samples import LatentSamples
 from romkit.laws.scaling import Scaling
 from romkit.solvers.base import Solver
@@ -187,7 +187,7 @@ class LimitCycle(TrajectoryEstimator):
     def candidates(self, samples: LatentSamples) -> "list[LimitCycle]":
         if self.degree is not None:
             return [self]
-        contexts = _number_of(_starts_of(samples))
+        contexts = _count_harmonics(_find_starts(samples))
         settings = []
         for degree in DEGREES:
             # one context at least has to be held out
@@ -204,7 +204,7 @@ class LimitCycle(TrajectoryEstimator):
         terms = self._terms(library, context, samples)
         assert samples.times is not None  # of whole trajectories
         times = samples.times.double()
-        fitted = [_orbits(path, times, _starts_of(samples)) for path in paths]
+        fitted = [_orbits(path, times, _find_starts(samples)) for path in paths]
         lead = samples.latents.shape[:-2]
         nodes, frequency, residual = [], [], []
         for orbits in fitted:
@@ -231,8 +231,8 @@ class LimitCycle(TrajectoryEstimator):
         Raises:
             InputError: fewer contexts than polynomials.
         """
-        contexts = _starts_of(samples)
-        number = _number_of(contexts)
+        contexts = _find_starts(samples)
+        number = _count_harmonics(contexts)
         # before they are made: of a high degree they fill the memory
         needed = math.comb(library.degree + contexts.shape[-1], contexts.shape[-1])
         if number < needed:
@@ -263,12 +263,12 @@ def _contexts_stay(samples: LatentSamples) -> bool:
     return bool((contexts == contexts[:, :, :1]).all())
 
 
-def _number_of(contexts: Tensor) -> int:
+def _count_harmonics(contexts: Tensor) -> int:
     """Return number of different contexts (C, p); of a system without parameters there is one."""
     return len(contexts.unique(dim=0)) if contexts.shape[1] else 1
 
 
-def _starts_of(samples: LatentSamples) -> Tensor:
+def _find_starts(samples: LatentSamples) -> Tensor:
     """Context (C, p) of each run, of the first problem."""
     return samples.paths(samples.context)[0][0, :, 0].double()
 
@@ -278,7 +278,7 @@ def _scaling(samples: LatentSamples) -> Scaling:
     parameters = samples.parameters
     if parameters.symbols != parameters.names or not len(parameters):
         return parameters
-    contexts = _starts_of(samples)
+    contexts = _find_starts(samples)
     low, high = contexts.amin(0), contexts.amax(0)
     half = torch.where(high > low, (high - low) / 2, 1.0)
     return Scaling(parameters.names, (low + high) / 2, half)
@@ -319,7 +319,7 @@ def _orbits(
         observed = path.isfinite().all(-1)
         if not deviation > at_rest * largest:
             raise _not_closed("a run at rest")
-        cycle = cycle_of(times[observed], path[observed])
+        cycle = find_cycle(times[observed], path[observed])
         if cycle is None or cycle.residual > closed:
             raise _not_closed("a run that does not repeat itself")
         cycles.append(cycle)
@@ -344,7 +344,7 @@ def _nodes(cycle: Cycle, shift: float) -> Tensor:
     s = torch.arange(NODES, dtype=cycle.series.dtype) / NODES
     place = s + shift
     points = fourier(place, cycle.harmonics) @ cycle.series
-    lag = cycle.phase_at(place) - s
+    lag = cycle.find_phase(place) - s
     return torch.cat([points, (lag - lag.mean()).unsqueeze(-1)], -1)
 
 
@@ -360,12 +360,12 @@ def _shifts(cycles: Sequence[Cycle], contexts: Tensor) -> list[float]:
         # the run whose context is nearest to one that is aligned
         pairs = [(i, j) for i in range(len(cycles)) if i not in shifts for j in shifts]
         number, neighbour = min(pairs, key=lambda pair: float(distance[pair]))
-        ahead = _shift_between(cycles[number], cycles[neighbour])
+        ahead = _find_shift(cycles[number], cycles[neighbour])
         shifts[number] = (shifts[neighbour] + ahead) % 1
     return [shifts[number] for number in range(len(cycles))]
 
 
-def _shift_between(cycle: Cycle, target: Cycle, *, shifts: int = 4096) -> float:
+def _find_shift(cycle: Cycle, target: Cycle, *, shifts: int = 4096) -> float:
     """Shift of a cycle that brings its points nearest to those of another one.
 
     `shifts`: shifts along an orbit that are tried to align it with its neighbour.

@@ -100,7 +100,7 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
         stride = max(1, round(min(step / paths.dt, T)))
         strides = torch.full((S,), stride, device=paths.states.device)
     else:
-        strides = _steps_per_motion(paths)
+        strides = _motion_steps(paths)
         strides = strides.clamp(min=1, max=max(1, longest)).long()
     largest = int(strides.max())
     if largest > longest:
@@ -110,7 +110,7 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     return strides
 
 
-def _steps_per_motion(paths: Paths) -> Tensor:
+def _motion_steps(paths: Paths) -> Tensor:
     """Return samples (S,) in a step of which there are `STEPS_PER_DEVIATION` while the latents move
     by one deviation; 1 where they do not move.
     """
@@ -143,7 +143,7 @@ class Shooting(NamedTuple):
     starts: list[Tensor] | None
 
     @classmethod
-    def along(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
+    def cut(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
         """Return all segments of the paths.
 
         Raises:
@@ -352,7 +352,7 @@ class NeuralODE(Estimator):
         paths = make_paths(samples)
         draw = torch.Generator().manual_seed(seed)
         strides = choose_strides(paths, self.segment, self.step)
-        shoot = Shooting.along(paths, strides, self.segment)
+        shoot = Shooting.cut(paths, strides, self.segment)
         rows = None
         if shoot.starts is not None:
             rows = paths.observed.nonzero()

@@ -101,7 +101,7 @@ class OperatorInference(Estimator):
         return settings
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
+        basis = Features.build(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
         penalty = self._penalty(basis)
         fits = []
@@ -172,7 +172,7 @@ class DMD(Estimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         step = interval(samples)
-        basis = Features.of(samples, Polynomial(1), Polynomial(1))
+        basis = Features.build(samples, Polynomial(1), Polynomial(1))
         *lead, _, m = samples.targets.shape
         w, drift = basis.scaled(samples.inputs, samples.drift)
         d = w.shape[-1]

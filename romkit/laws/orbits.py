@@ -40,10 +40,10 @@ class Orbit:
     def rate(self, z: Tensor) -> Tensor:
         """ż (..., m)."""
         z = align(z, self.points)
-        phase, points = self._of(z)
+        phase, points = self._locate(z)
         number, share = _nearest(z, points)
-        point, side = _between(points, number, share)  # (..., 1, m)
-        _, lasts = _phases_of(number, phase)
+        point, side = _polygon_points(points, number, share)  # (..., 1, m)
+        _, lasts = _phases(number, phase)
         frequency = align(self.frequency, z)
         # a side that is passed in no time is passed in a short one
         speed = frequency / lasts.clamp(min=SHORTEST / NODES)
@@ -52,22 +52,22 @@ class Orbit:
     def states(self, z: Tensor, times: Tensor) -> Tensor:
         """Return states (..., T, m) at times (T,), from states (..., m) at the first one."""
         z = align(z, self.points)
-        phase, points = self._of(z)
+        phase, points = self._locate(z)
         number, share = _nearest(z, points)
-        start, _ = _between(points, number, share)  # (..., 1, m)
-        begin, lasts = _phases_of(number, phase)
+        start, _ = _polygon_points(points, number, share)  # (..., 1, m)
+        begin, lasts = _phases(number, phase)
         turns = align(self.frequency, z) * (times - times[0])  # (..., T)
         first = phase[..., :1]
         wanted = first + (begin + share * lasts + turns - first) % 1  # (..., T)
         number = torch.searchsorted(phase, wanted, right=True) - 1
         number = number.clamp(0, NODES - 1)
-        begin, lasts = _phases_of(number, phase)
+        begin, lasts = _phases(number, phase)
         share = torch.where(lasts > 0, (wanted - begin) / lasts, 0.0)
-        followed, _ = _between(points, number, share)
+        followed, _ = _polygon_points(points, number, share)
         decay = torch.exp(-RETURN * turns).unsqueeze(-1)  # (..., T, 1)
         return followed + decay * (z.unsqueeze(-2) - start)
 
-    def _of(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def _locate(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return phases (..., N + 1) and points (..., N + 1, m) of the orbit of each state (...,
         m).
         """
@@ -83,7 +83,7 @@ def _nearest(z: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     """
     node = (z.unsqueeze(-2) - points[..., :-1, :]).square().sum(-1).argmin(-1, keepdim=True)
     number = torch.cat([node, (node - 1) % NODES], -1)  # (..., 2) the sides that meet there
-    before, side = _between(points, number, torch.zeros_like(number).to(z))
+    before, side = _polygon_points(points, number, torch.zeros_like(number).to(z))
     along = ((z.unsqueeze(-2) - before) * side).sum(-1)
     length = side.square().sum(-1)
     share = torch.where(length > 0, along / length, 0.0).clamp(0, 1)
@@ -92,7 +92,7 @@ def _nearest(z: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     return number.gather(-1, nearer), share.gather(-1, nearer)
 
 
-def _phases_of(number: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
+def _phases(number: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
     """Return phase at which sides (..., K) of the orbit begin, and the phase that passes along
     each.
     """
@@ -100,7 +100,7 @@ def _phases_of(number: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
     return begin, phase.gather(-1, number + 1) - begin
 
 
-def _between(points: Tensor, number: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+def _polygon_points(points: Tensor, number: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """Return points on sides (..., K) of a polygon (..., N + 1, m), behind a share of each; and the
     sides.
     """

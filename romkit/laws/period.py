@@ -55,7 +55,7 @@ class Cycle(NamedTuple):
         """h."""
         return (len(self.series) - 1) // 2
 
-    def phase_at(self, s: Tensor) -> Tensor:
+    def find_phase(self, s: Tensor) -> Tensor:
         """Return phase (K,) at places (K,), increasing with them beyond one period."""
         laps = s.floor()
         closed = torch.cat([self.places, self.places[:1] + 1])
@@ -68,7 +68,7 @@ class Cycle(NamedTuple):
 _recent: dict[bytes, Cycle | None] = {}
 
 
-def cycle_of(times: Tensor, z: Tensor, *, recent: int = 256) -> Cycle | None:
+def find_cycle(times: Tensor, z: Tensor, *, recent: int = 256) -> Cycle | None:
     """Orbit of a run z (T, m) at times (T,), which may be uneven; None where it is too short.
 
     Those of recent runs are kept: laws of several settings are compared on the same ones.
@@ -101,7 +101,7 @@ def _cycle(times: Tensor, z: Tensor) -> Cycle | None:
     fit = _smoothed(phase, scaled, most)
     for _ in range(FOLLOWED):
         places = _half_length(fit.series, places)
-        fit = _smoothed(place_at(places, phase), scaled, most)
+        fit = _smoothed(find_place(places, phase), scaled, most)
     series = fit.series * deviation
     series[0] = series[0] + mean
     return Cycle(frequency, series, places, fit.residual)
@@ -130,12 +130,12 @@ def _refined(
         most = min(int(end / period / (1 + width)), round(1 / width))
         laps = 1 + tensors.evenly(most, LAPS).numpy()
         periods = period * (1 + width * np.linspace(-1, 1, 21))
-        distances = [_distance_of_returns(starts, states, end, path, T * laps) for T in periods]
+        distances = [_return_distance(starts, states, end, path, T * laps) for T in periods]
         period = periods[np.argmin(distances)]
     return float(1 / period)
 
 
-def _distance_of_returns(
+def _return_distance(
     times: np.ndarray,
     z: np.ndarray,
     end: float,
@@ -153,7 +153,7 @@ def _distance_of_returns(
     return float(np.concatenate(distances).mean())
 
 
-def place_at(places: Tensor, phase: Tensor) -> Tensor:
+def find_place(places: Tensor, phase: Tensor) -> Tensor:
     """Place s (...) at phases (...) in periods, between those of even ones (GRID,)."""
     position = (phase % 1) * GRID
     number = position.long().clamp(max=GRID - 1)
@@ -182,7 +182,7 @@ def _frequency(times: Tensor, z: Tensor) -> float | None:
     frequencies = _candidates(times, float(speed / deviation))
     if frequencies is None:
         return None
-    residuals = torch.cat([_left_over(times, z, chunk) for chunk in frequencies.split(128)])
+    residuals = torch.cat([_remainder(times, z, chunk) for chunk in frequencies.split(128)])
     return _best_frequency(frequencies, residuals)
 
 
@@ -241,7 +241,7 @@ def fourier(phase: Tensor, harmonics: int) -> Tensor:
     return torch.cat([torch.ones_like(phase).unsqueeze(-1), angles.cos(), angles.sin()], -1)
 
 
-def _left_over(times: Tensor, z: Tensor, frequencies: Tensor) -> Tensor:
+def _remainder(times: Tensor, z: Tensor, frequencies: Tensor) -> Tensor:
     """Root mean square (F,) of what a few harmonics of each frequency leave of a run (T, m)."""
     terms = fourier(frequencies.unsqueeze(-1) * times, COARSE)  # (F, T, 2 h + 1)
     solution = torch.linalg.lstsq(terms, z.expand(len(terms), *z.shape)).solution

@@ -14,7 +14,7 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.memory import refuse_too_large
 from romkit.integrators.region import Region
 from romkit.laws.base import Estimator, TrajectoryEstimator
-from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.laws.chebyshev import Chebyshev, reciprocal_pole
 from romkit.laws.determined import warn_if_undetermined
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
@@ -170,14 +170,14 @@ class PolynomialLaw(TrajectoryEstimator):
         laws = []
         for problem, near in enumerate(starts.reshape(-1, *size)):
             single = _single(samples, problem)
-            fit = Fit(single, _of(basis, problem), self.ridge)
+            fit = Fit(single, _build(basis, problem), self.ridge)
             if resampled:
                 laws.append(fit.resampled(near))
             else:
                 laws.append(fit.whole(near))
         coefficients = torch.stack(laws).reshape(*lead, *size)
         refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
-        return replace(refit, domain=Region.of(samples.latents, samples.times))
+        return replace(refit, domain=Region.fit(samples.latents, samples.times))
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         _check_contexts(samples, self)
@@ -234,10 +234,10 @@ class PolynomialLaw(TrajectoryEstimator):
             settings = self.candidates(samples)[0]
         _check_numbers(samples, settings)
         samples = boxed(samples)
-        basis = Features.of(samples, Polynomial(settings.degree), settings._context_terms)
+        basis = Features.build(samples, Polynomial(settings.degree), settings._context_terms)
         laws = []
         for problem in range(_problems(samples)):
-            fit = Fit(_single(samples, problem), _of(basis, problem), self.ridge)
+            fit = Fit(_single(samples, problem), _build(basis, problem), self.ridge)
             laws.append(coefficients_of(fit))
         coefficients = torch.stack(laws) if samples.inputs.ndim > 2 else laws[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
@@ -289,7 +289,7 @@ def _poles(samples: LatentSamples) -> tuple[float, ...]:
         low = shift[k] - scale[k]
         high = shift[k] + scale[k]
         if 0 < low < high:
-            poles[k] = pole_of_reciprocal(low, high)
+            poles[k] = reciprocal_pole(low, high)
     return tuple(poles)
 
 
@@ -350,7 +350,7 @@ def _flat(scaling: Scaling) -> Scaling:
     return Scaling(scaling.names, shift, scale)
 
 
-def _of(basis: Features, problem: int) -> Features:
+def _build(basis: Features, problem: int) -> Features:
     return replace(basis, variables=_flat(basis.variables)[problem])
 
 
@@ -367,7 +367,7 @@ class Fit:
     def __init__(
         self, samples: LatentSamples, basis: Features, ridge: float, support: Tensor | None = None
     ):
-        self.problem = ShootingProblem.of(samples, basis)
+        self.problem = ShootingProblem.build(samples, basis)
         self.ridge = ridge
         m = samples.targets.shape[-1]
         self.zero = samples.latents.new_zeros(len(basis.names), m, dtype=torch.float64)
@@ -493,9 +493,9 @@ class Fit:
             theta = self._polished(self._whole_runs(theta), FEW)
             if self.problem.error(theta, POLISHED) < CLEAN:
                 return theta
-        return self._polished_in_chaos(stages, stages[best].theta)
+        return self._polished_chaos(stages, stages[best].theta)
 
-    def _polished_in_chaos(self, stages: list[Stage], theta: Tensor) -> Tensor:
+    def _polished_chaos(self, stages: list[Stage], theta: Tensor) -> Tensor:
         """Return coefficients after shorter steps of RK4, in short windows first: in long ones the
         error of longer steps has grown too large.
         """

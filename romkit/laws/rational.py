@@ -99,7 +99,7 @@ class RationalLaw(LearnedField):
         count = self.polynomial.coefficient_count + int(self.numerator.count_nonzero())
         return count + of_denominator
 
-    def half_at(self, c: Tensor) -> Tensor:
+    def context_half(self, c: Tensor) -> Tensor:
         """Return κ (...) at parameters c (..., p)."""
         weights = corner_weights(self.box.on(c)(c), len(self.half))
         # contexts beyond the box may not make it negative
@@ -109,7 +109,7 @@ class RationalLaw(LearnedField):
         basis = self.polynomial.basis
         P = self.polynomial.right_hand_side(c)
         Q = basis.at(self.numerator, c)
-        half = self.half_at(c)
+        half = self.context_half(c)
 
         def rate(z: Tensor) -> Tensor:
             absent = z.ndim - 1 - half.ndim
@@ -130,8 +130,8 @@ class RationalLaw(LearnedField):
             self.polynomial.formulas(digits, most), numerators.formulas(digits, most), strict=True
         )
         lines = []
-        for of_polynomial, of_numerator in rows:
-            name, polynomial = of_polynomial.split(" = ", 1)
+        for substitute, of_numerator in rows:
+            name, polynomial = substitute.split(" = ", 1)
             numerator = of_numerator.split(" = ", 1)[1]
             fraction = "" if numerator == "0" else f" + ({numerator}) / D"
             lines.append(f"{name} = {polynomial}{fraction}")
@@ -282,7 +282,7 @@ class Rational(TrajectoryEstimator):
         settings = self._complete(samples)
         intervals = _intervals(samples, settings, most)
         found = _fitted(intervals, settings, rounds)
-        return _as_law(found, intervals, samples)
+        return _build_law(found, intervals, samples)
 
 
 def _is_suitable(samples: LatentSamples) -> bool:
@@ -394,7 +394,7 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     from scipy.interpolate import CubicSpline  # slow to import
 
     boxes = boxed(samples)
-    basis = Features.of(
+    basis = Features.build(
         boxes, Polynomial(known(settings.degree)), Polynomial(known(settings.context_degree))
     )
     context = basis.context if basis.context.coordinates else drop_shift(basis.context)
@@ -701,7 +701,7 @@ def _fitted(intervals: _Intervals, settings: Rational, rounds: int) -> _Solution
     return shorter.solution if shorter.error <= 1.1 * found.error + EXACT else before
 
 
-def _as_law(found: _Solution, intervals: _Intervals, samples: LatentSamples) -> RationalLaw:
+def _build_law(found: _Solution, intervals: _Intervals, samples: LatentSamples) -> RationalLaw:
     basis = intervals.basis
     number = found.coefficients.shape[0] // 2
     source = f"integrals along trajectories of {samples.source}"
@@ -716,5 +716,5 @@ def _as_law(found: _Solution, intervals: _Intervals, samples: LatentSamples) -> 
         samples.parameters,
         source,
         polynomial.samples,
-        domain=Region.of(samples.latents, samples.times),
+        domain=Region.fit(samples.latents, samples.times),
     )

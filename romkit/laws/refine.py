@@ -30,7 +30,7 @@ def refined(
         return law
     if rows is None:
         rows = judge.runs
-    problem = ShootingProblem.of(samples, law.basis)
+    problem = ShootingProblem.build(samples, law.basis)
     theta = problem.theta(law.coefficients)
     # terms that were left out stay out
     structure = Structure(problem.motion, theta != 0)
@@ -58,7 +58,7 @@ def integrated(law: Equation, samples: LatentSamples) -> Equation:
     """
     if not _can_be_refined(law, samples):
         return law
-    runs = ShootingProblem.of(samples, law.basis).runs
+    runs = ShootingProblem.build(samples, law.basis).runs
     long = [length for duration, length in lengths(runs) if duration >= ROUGH]
     if not long:
         return law

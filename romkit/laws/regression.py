@@ -71,7 +71,7 @@ class Design:
         c = context[:, samples].double()
         rates = self.targets[problems][:, samples].double()
         columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-        terms = self.basis.terms_of_scaled(columns, c)
+        terms = self.basis.scaled_terms(columns, c)
         values = [*terms, *rates.unbind(-1)]
         for row, numbers in zip(out.unbind(-2), values, strict=True):
             row.copy_(numbers)

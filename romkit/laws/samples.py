@@ -233,7 +233,7 @@ def latent_samples(
         times = _checked_times(times, z)
         rows = [x.flatten(-3, -2) for x in rows]  # (..., C T, m)
     z, *rates, drift = rows
-    c = context_of_samples(context, z, times)
+    c = sample_contexts(context, z, times)
     parameters = _checked_parameters(parameters, c.shape[-1])
     names = _checked_names(names, z.shape[-1], parameters)
     # of second order, ż is a variable too
@@ -313,7 +313,7 @@ def _checked_names(names: Sequence[str] | None, size: int, parameters: Scaling) 
     return names
 
 
-def context_of_samples(context: Tensor | None, z: Tensor, times: Tensor | None) -> Tensor:
+def sample_contexts(context: Tensor | None, z: Tensor, times: Tensor | None) -> Tensor:
     """Context (..., N, p) with as many axes as z (..., N, m), leading ones of size 1 where problems
     share it.
     """

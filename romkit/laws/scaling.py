@@ -15,7 +15,7 @@ from romkit.core.broadcast import align
 from romkit.core.types import TensorMap
 from romkit.data.context import context_ranges
 from romkit.data.controls import control_matrix
-from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, in_coordinates
+from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, transform_contexts
 
 
 @validated
@@ -55,7 +55,7 @@ class Scaling:
 
     @classmethod
     @validated
-    def of_context(cls, data: xr.Dataset) -> "Scaling":
+    def fit(cls, data: xr.Dataset) -> "Scaling":
         """Scaling of the context to [-1, 1] over its training range, or over its values where none
         is declared, in the coordinates that the data name.
 
@@ -72,7 +72,7 @@ class Scaling:
             coordinates = ()
         else:
             coordinates += (PLAIN,) * control.shape[-1]
-            ends = in_coordinates(torch.stack([low, high]), coordinates, low)  # (2, d)
+            ends = transform_contexts(torch.stack([low, high]), coordinates, low)  # (2, d)
             low = ends.amin(0)
             high = ends.amax(0)
         middle = (low + high) / 2
@@ -125,7 +125,7 @@ class Scaling:
         lowest = self.lowest
 
         def scaled(x: Tensor) -> Tensor:
-            x = in_coordinates(x, self.coordinates, lowest)
+            x = transform_contexts(x, self.coordinates, lowest)
             return (x - align(shift, x)) / align(scale, x)
 
         return scaled

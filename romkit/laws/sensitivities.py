@@ -66,9 +66,7 @@ class Motion:
             by_start: whether derivatives by the d components of the start follow.
         """
         if compiled.is_compiled(self._formula, start):
-            return compiled.with_derivatives(
-                self._formula, weights, start, course, by_start=by_start
-            )
+            return compiled.differentiate(self._formula, weights, start, course, by_start=by_start)
         return self._sensitivities(weights, start, course, by_start=by_start)
 
     def residual_rows(
@@ -259,13 +257,13 @@ class Motion:
 def kept(distance: Tensor, derivatives: Tensor, truth: compiled.Truth) -> Tensor:
     """Which samples (L + 1, n, W) are seen, and come before a window is lost."""
     near = distance.abs().amax(-1) < truth.lost
-    gentle = below(derivatives, truth.steep)
+    gentle = is_small(derivatives, truth.steep)
     # what follows a lost sample is lost, too, whatever it comes near to
     before = ((near & gentle) | ~truth.seen).cummin(0).values
     return before & truth.seen
 
 
-def below(derivatives: Tensor, limit: float) -> Tensor:
+def is_small(derivatives: Tensor, limit: float) -> Tensor:
     """Tell whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
     largest = derivatives.amax((-2, -1))
     least = derivatives.amin((-2, -1))

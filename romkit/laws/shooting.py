@@ -19,7 +19,7 @@ from romkit.core.levenberg import levenberg_marquardt
 from romkit.laws.compiled import Truth
 from romkit.laws.courses import Runs, Windows, windows
 from romkit.laws.noise import AGREED
-from romkit.laws.sensitivities import Motion, below, kept
+from romkit.laws.sensitivities import Motion, is_small, kept
 from romkit.numerics import LOST
 
 SHORTEST, GROWTH = 0.5, 2.0
@@ -88,7 +88,7 @@ class Returning(NamedTuple):
     target: Tensor
 
     @classmethod
-    def of(cls, motion: Motion, runs: Runs) -> "Returning":
+    def build(cls, motion: Motion, runs: Runs) -> "Returning":
         """Return samples displaced across the motion by a, whose rates differ by -a from those
         beside.
 
@@ -185,10 +185,10 @@ class Squares:
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
         """Return matrices (G, P, P) and slopes (G, P)."""
-        below = self._totals  # only the lower halves are sums
-        matrix = below[:, :-1, :-1].tril()
+        is_small = self._totals  # only the lower halves are sums
+        matrix = is_small[:, :-1, :-1].tril()
         matrix = matrix + matrix.tril(-1).mT
-        return matrix, below[:, -1, :-1]
+        return matrix, is_small[:, -1, :-1]
 
 
 class Elimination(NamedTuple):
@@ -205,7 +205,7 @@ class Elimination(NamedTuple):
     response: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor, by_start: Tensor) -> "Elimination":
+    def build(cls, rows: Tensor, by_start: Tensor) -> "Elimination":
         """Return sums over N rows of windows: derivatives by coefficients with residuals behind
         them (n, W, N, K m + 1), and derivatives by the start (n, W, N, d).
         """
@@ -366,12 +366,12 @@ class Shots:
         products over groups: derivatives are needed by K m coefficients of a run, not K q m.
         """
         W = self.weights(theta)
-        by_group, slope, elimination = self.by_group(W, start)
+        group_matrices, slope, elimination = self.group_matrices(W, start)
         if self.returning is not None:
             matrix_back, slope_back = self.returning.normal_equations(W)
-            by_group = by_group + self.weight * matrix_back
+            group_matrices = group_matrices + self.weight * matrix_back
             slope = slope + self.weight * slope_back
-        matrix, down = combined(self.mix, by_group, slope.unflatten(1, (theta.shape[0], -1)))
+        matrix, down = combined(self.mix, group_matrices, slope.unflatten(1, (theta.shape[0], -1)))
         down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
         if len(free) < len(matrix):
@@ -379,7 +379,7 @@ class Shots:
         matrix.diagonal().add_(PROXIMITY + self.ridge)
         return Equations(matrix, down.flatten()[free], elimination)
 
-    def by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
+    def group_matrices(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
         """Return matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the
         starts.
         """
@@ -395,7 +395,7 @@ class Shots:
                 residuals, elimination = self._loose(weights, start[rows], rows)
                 eliminations.append(elimination)
             else:
-                residuals = self._started_at_data(weights, start[rows], rows)
+                residuals = self._data_starts(weights, start[rows], rows)
             for run, of_run in zip(rows.tolist(), residuals, strict=True):
                 squares.add(int(self.group[run]), of_run)
         if self.beside is not None:
@@ -413,7 +413,7 @@ class Shots:
     def _truth(self, rows: Tensor) -> Truth:
         return Truth(self.windows.truth[:, rows], self.windows.seen[:, rows], LOST, STEEP)
 
-    def _started_at_data(self, weights: Tensor, start: Tensor, rows: Tensor) -> list[Tensor]:
+    def _data_starts(self, weights: Tensor, start: Tensor, rows: Tensor) -> list[Tensor]:
         """Return derivatives and residuals (N, K m + 1) of each of some runs, up to where windows
         are lost.
         """
@@ -437,7 +437,7 @@ class Shots:
         size = weights[0].numel()
         both = torch.cat([derivative[..., :size], residual], -1).masked_fill_(missed, 0.0)
         by_start = derivative[..., size:].masked_fill(missed, 0.0)
-        elimination = Elimination.of(both.flatten(2, 3), by_start.flatten(2, 3))
+        elimination = Elimination.build(both.flatten(2, 3), by_start.flatten(2, 3))
         return [*both.flatten(1, 3)], elimination
 
     def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -457,20 +457,20 @@ class Shots:
             numbers = costs[:, run].any(0).nonzero().flatten()
             weights = W[self.group[run]].unsqueeze(0)
             start = windows.start[run, numbers].unsqueeze(0)
-            course = windows.course.of_windows(run, numbers)
+            course = windows.course.window_steps(run, numbers)
             _, derivative = motion.sensitivities(weights, start, course)
-            residuals = self._outside(
+            residuals = self._excess(
                 distance[:, run, numbers], derivative[beside.late :, 0], costs[:, run, numbers]
             )
             yield run, residuals
 
-    def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Tensor:
+    def _excess(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Tensor:
         """Return residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where
         they are lost, behind their derivatives (N, K m + 1), from distances r (L', W, d), the
         derivatives of these (..., K m), and where they cost (L', W).
         """
         near = self.beside.weight * distance.abs().amax(-1) < LOST
-        gentle = below(derivative, STEEP / self.beside.weight)
+        gentle = is_small(derivative, STEEP / self.beside.weight)
         before = ((near & gentle) | ~costs).cummin(0).values
         counts = before & costs
         r = distance[counts]  # (N, d)
@@ -486,13 +486,13 @@ class Shots:
         return self.beside.weight * rows.flatten(0, 1)
 
 
-def combined(mix: Tensor, by_group: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+def combined(mix: Tensor, group_matrices: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     """Return normal equations (K q m, K q m), (K, q, m) of coefficients whose combinations by
     context terms (G, q) have the ones (G, K m, K m), (G, K, m).
     """
     _, K, m = slope.shape
     outer = torch.einsum("gq,gp->gqp", mix, mix)
-    blocks = by_group.reshape(-1, K, m, K, m)
+    blocks = group_matrices.reshape(-1, K, m, K, m)
     matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
     down = torch.einsum("gq,gka->kqa", mix, slope)
     return matrix.reshape(down.numel(), -1), down
@@ -659,7 +659,7 @@ def noise(runs: Runs) -> float:
     even = float(steps.max()) <= 1.001 * float(steps.min())
     if not even or runs.moving is not None:
         return 0.0
-    sizes = [_noise_of_differences(runs.states, order) for order in DIFFERENCES]
+    sizes = [_difference_noise(runs.states, order) for order in DIFFERENCES]
     # NaN are orders that gaps or short runs do not have
     sizes = [size for size in sizes if not math.isnan(size)]
     if not sizes:
@@ -670,7 +670,7 @@ def noise(runs: Runs) -> float:
     return min(sizes)
 
 
-def _noise_of_differences(states: Tensor, order: int, *, outlying: float = 4.0) -> float:
+def _difference_noise(states: Tensor, order: int, *, outlying: float = 4.0) -> float:
     """Return deviation of independent noise that makes differences (n, T - order, d) of this size;
     NaN where there are none.
 
@@ -689,7 +689,9 @@ def _noise_of_differences(states: Tensor, order: int, *, outlying: float = 4.0) 
     return float(variance) ** 0.5
 
 
-def left_by(structure: Structure, runs: Runs, theta: Tensor, resolution: float = FINE) -> Tensor:
+def end_residual(
+    structure: Structure, runs: Runs, theta: Tensor, resolution: float = FINE
+) -> Tensor:
     """Return what a law leaves of each variable over single intervals, (d,) root mean squares
     [largest latent].
 
@@ -738,7 +740,7 @@ def is_informative(structure: Structure, runs: Runs, theta: Tensor, length: int)
     Source: Pisarenko, Sornette (2004), Statistical methods of parameter estimation for
     deterministically chaotic time series; Baake, Baake, Bock, Briggs (1992), for windows in chaos.
     """
-    error = left_by(structure, runs, theta).norm()
+    error = end_residual(structure, runs, theta).norm()
     states = runs.states.flatten(0, -2)  # (n T, d)
     variance = (states - states.nanmean(0)).square().nanmean(0).sum()
     growth = error_growth(structure, runs, theta, length)
@@ -774,7 +776,7 @@ def refinements(
         of_noise: smallest weight of displaced samples in data with noise, relative to the variance
             of that.
     """
-    back = Returning.of(structure.motion, runs) if returning else None
+    back = Returning.build(structure.motion, runs) if returning else None
     deviation = noise(runs)
     apart = APART
     plan = lengths(runs, shortest)
@@ -823,7 +825,7 @@ def _bound_noise(
     """Return the deviation of noise, at most what a law leaves over single intervals."""
     if deviation <= NOISY:
         return deviation
-    left = left_by(structure, runs, theta, resolution)
+    left = end_residual(structure, runs, theta, resolution)
     return min(deviation, float(left.square().mean().sqrt()))
 
 

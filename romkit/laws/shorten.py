@@ -19,7 +19,7 @@ from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.determined import relations
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
-from romkit.laws.folds import Fold, folds_of, without
+from romkit.laws.folds import Fold, drop_runs, folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Library, Polynomial
 from romkit.laws.polynomial import Fit, equation
@@ -104,15 +104,15 @@ def shortened(
         raise InputError("law", expected="a single equation", got="a stack", fix=fix)
     trajectory_times(samples)
     if left_out is None:
-        left_out = _left_out_of(samples)
+        left_out = _fold_costs(samples)
     deadline = time.process_time() + seconds
     full = unshifted(law, samples)
     if errors is None:
         errors = torch.cat([*left_out(lambda train: refit_terms(full, train))])
-    limit = Limit.of(errors, left_out)
+    limit = Limit.build(errors, left_out)
     shortest = full
     for start in _drop_dependent(full, samples):
-        candidate = _as_short(start, samples, limit, deadline)
+        candidate = _shorten_samples(start, samples, limit, deadline)
         if candidate is not None and candidate.coefficient_count < shortest.coefficient_count:
             shortest = candidate
     if shortest is full:
@@ -125,7 +125,7 @@ def shortened(
     named = ", ".join(str(relation) for relation in relations(samples))
     if named:
         source += f", of which others fit as well, since {named} in all samples"
-    domain = law.domain or Region.of(samples.latents, samples.times)
+    domain = law.domain or Region.fit(samples.latents, samples.times)
     return replace(shortest, source=source, domain=domain, report=law.report)
 
 
@@ -144,7 +144,7 @@ class Limit:
     number: int
 
     @classmethod
-    def of(cls, errors: Tensor, left_out: LeftOut) -> "Limit":
+    def build(cls, errors: Tensor, left_out: LeftOut) -> "Limit":
         """Allow one standard error above the errors (k,) of all terms."""
         finite = errors[errors.isfinite()]
         # fits end before they change errors by less
@@ -161,7 +161,7 @@ class Limit:
         return True
 
 
-def _as_short(
+def _shorten_samples(
     law: Equation, samples: LatentSamples, limit: Limit, deadline: float
 ) -> Equation | None:
     """Return the shortest law that is as good as is allowed, on a path that begins at no term, and
@@ -223,10 +223,10 @@ def _standard_error(errors: Tensor) -> float:
     return float(errors.std()) / len(errors) ** 0.5
 
 
-def _left_out_of(samples: LatentSamples) -> LeftOut:
+def _fold_costs(samples: LatentSamples) -> LeftOut:
     """Return the left-out error of a few folds, by latents in their deviations."""
-    judge = Judge.of_latents(samples)
-    folds = [without(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
+    judge = Judge.compare_latents(samples)
+    folds = [drop_runs(samples, judge, rows) for rows in folds_of(samples, FOLDS)]
 
     def left_out(fit: FitTo) -> Iterator[Tensor]:
         for fold in folds:
@@ -265,7 +265,7 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
         variables=drop_shift(basis.variables),
         context=context,
     )
-    coefficients = express_in_terms(plain, law, samples)
+    coefficients = express(plain, law, samples)
     return equation(samples, plain, coefficients, law.source)
 
 
@@ -275,7 +275,7 @@ def drop_shift(scaling: Scaling) -> Scaling:
     return replace(scaling, shift=torch.zeros_like(scale), scale=scale)
 
 
-def express_in_terms(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
+def express(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
     """Return the coefficients (K, m) of a law in other terms that span the same functions."""
     draw = torch.Generator().manual_seed(0)
     old = law.basis
@@ -321,7 +321,7 @@ class Quadratic:
     matrix: Tensor
     values: Tensor
 
-    def without(self, kept: Tensor) -> tuple[Tensor, Tensor]:
+    def eliminate(self, kept: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values (k,) of the coefficients that are kept, which make up for the others as
         far as they can, and what the loss of each (k,) would cost then.
         """
@@ -384,7 +384,7 @@ class Curvature:
         """Model the fit to the longest windows that are informative."""
         fit = Fit(samples, law.basis, 0.0, law.support)
         length = fit.longest_windows(fit.problem.theta(law.coefficients)).length
-        return cls._of(law, fit, length)
+        return cls._measure(law, fit, length)
 
     @classmethod
     def model_shortest_windows(cls, law: Equation, samples: LatentSamples) -> "Curvature":
@@ -393,10 +393,10 @@ class Curvature:
         """
         fit = Fit(samples, law.basis, 0.0, law.support)
         _, length = lengths(fit.problem.runs)[0]
-        return cls._of(law, fit, length)
+        return cls._measure(law, fit, length)
 
     @classmethod
-    def _of(cls, law: Equation, fit: Fit, length: int) -> "Curvature":
+    def _measure(cls, law: Equation, fit: Fit, length: int) -> "Curvature":
         theta = fit.problem.theta(law.coefficients)
         problem = shots(fit.structure, fit.problem.runs, theta, length, Hold(), FINE)
         matrix = problem.normal_equations(theta, problem.windows.start).matrix
@@ -428,7 +428,7 @@ class Curvature:
 
     def _next_ones(self, kept: Tensor) -> list[int]:
         """Return the places of the coefficients to drop next, of those that are left."""
-        values, costs = self.cost.without(kept)
+        values, costs = self.cost.eliminate(kept)
         degrees = self.degrees[kept]
         most = max(1, int(AT_ONCE * len(values)))
         open_ones = (costs < INSIGNIFICANT * self.noise).nonzero().flatten().tolist()
@@ -441,7 +441,7 @@ class Curvature:
 
     def _law(self, kept: Tensor) -> Equation:
         """Make a law of some coefficients (k,), which make up for the others."""
-        values, _ = self.cost.without(kept)
+        values, _ = self.cost.eliminate(kept)
         theta = self.fit.problem.theta(self.law.coefficients)
         free = self.fit.structure.free.flatten().nonzero().flatten()
         shorter = torch.zeros_like(theta).flatten()

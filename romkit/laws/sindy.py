@@ -23,7 +23,7 @@ from romkit.laws.regression import design_of, equation, gram, regress
 from romkit.laws.samples import LatentSamples
 from romkit.laws.scaling import Scaling
 from romkit.laws.sources import ProjectionFamily
-from romkit.laws.useless import unexplained_of
+from romkit.laws.useless import unexplained_share
 from romkit.laws.weak import weak_fit
 from romkit.projections import Identity
 
@@ -95,7 +95,7 @@ class Sparse(Estimator):
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
         if _uses_weak_form(self, samples):
             return law.residual.square()  # of windows, whatever the rates of the samples
-        return unexplained_of(law.residual, samples.complete().targets.double())
+        return unexplained_share(law.residual, samples.complete().targets.double())
 
     def _basis(self, samples: LatentSamples) -> Features:
         library = self.library
@@ -104,7 +104,7 @@ class Sparse(Estimator):
             library = Polynomial(self.degree)
         if context_library is None:
             context_library = Polynomial(self.context_degree)
-        return Features.of(samples, library, context_library)
+        return Features.build(samples, library, context_library)
 
 
 @validated
@@ -171,12 +171,12 @@ class SINDy(Sparse):
 
     def _shares(self, samples: LatentSamples) -> Sequence[float]:
         # in weak form the data say which terms they know
-        return () if _measured_with_noise(samples) else self.SHARES
+        return () if _are_noisy(samples) else self.SHARES
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         basis = self._basis(samples)
         design = design_of(samples, basis)  # refuses too few samples
-        if _measured_with_noise(samples):
+        if _are_noisy(samples):
             law = self._weak(samples)
             if law is not None:
                 return law
@@ -204,10 +204,10 @@ class SINDy(Sparse):
 
 
 def _uses_weak_form(estimator: Sparse, samples: LatentSamples) -> bool:
-    return isinstance(estimator, WeakSINDy) or _measured_with_noise(samples)
+    return isinstance(estimator, WeakSINDy) or _are_noisy(samples)
 
 
-def _measured_with_noise(samples: LatentSamples) -> bool:
+def _are_noisy(samples: LatentSamples) -> bool:
     """Tell whether samples are trajectories of first order whose states have noise."""
     if samples.times is None or samples.order != 1:
         return False

@@ -19,8 +19,8 @@ from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, val
 from romkit.core.errors import InputError
 from romkit.core.tensors import copy_to_device
 from romkit.core.types import Array
-from romkit.data.controls import control_matrix, held_if_told, smooth_stretches, unit_of_inputs
-from romkit.data.rates import warn_of_rates
+from romkit.data.controls import control_matrix, held_if_told, input_unit, smooth_stretches
+from romkit.data.rates import warn_rates
 from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
 from romkit.data.velocity import Smoothing, differentiated, smoothest
@@ -54,7 +54,7 @@ class ProjectionFamily(Protocol):
 
     def double(self) -> "ProjectionFamily": ...
 
-    def for_law(self, data: xr.Dataset) -> "tuple[ProjectionFamily, xr.Dataset]": ...
+    def law_space(self, data: xr.Dataset) -> "tuple[ProjectionFamily, xr.Dataset]": ...
 
 
 def placed(projection: ProjectionFamily, device: torch.device | None) -> ProjectionFamily:
@@ -88,8 +88,8 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         (100, ('z0', 'z1'), ('F',))
     """
     datasets.check_dataset(data)
-    warn_of_rates(data)
-    encoder = Encoder.of(projection, data)
+    warn_rates(data)
+    encoder = Encoder.match(projection, data)
     P = encoder.P
     x = encoder.variable("state")
     v = encoder.variable("velocity")
@@ -124,7 +124,7 @@ def followed_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSa
     if "velocity" in data:
         return encoded_samples(projection, data)
     datasets.check_states(data)
-    encoder = Encoder.of(projection, data)
+    encoder = Encoder.match(projection, data)
     times = datasets.times_of(encoder.data)
     x = encoder.variable("state")
     if len(times) < 2:
@@ -181,7 +181,7 @@ def differentiated_samples(
         >>> samples.targets.shape, samples.order
         (torch.Size([100, 2]), 1)
     """
-    latents = Latents.of(projection, data)
+    latents = Latents.encode(projection, data)
     best = unchecked(smoothest)(latents.paths, latents.whole)
     rule = Smoothing(best.window if window is None else window, degree or best.degree)
     return latents.smoothed(rule, order)
@@ -191,7 +191,7 @@ def windows(projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSample
     """Return samples as of `differentiated_samples`, and with a window twice as long where there is
     room for four of those.
     """
-    latents = Latents.of(projection, data)
+    latents = Latents.encode(projection, data)
     best = unchecked(smoothest)(latents.paths, latents.whole)
     samples = [latents.smoothed(best, 1)]
     wide = Smoothing(2 * best.window + 1, best.degree)  # an odd number
@@ -221,10 +221,10 @@ class Latents(NamedTuple):
     whole: Array
 
     @classmethod
-    def of(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Latents":
+    def encode(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Latents":
         """Encode trajectories."""
         datasets.check_states(data)
-        encoder = Encoder.of(projection, data)
+        encoder = Encoder.match(projection, data)
         x = encoder.variable("state")
         with torch.no_grad():
             z = encoder.encode(x)
@@ -248,14 +248,14 @@ class Latents(NamedTuple):
         for k in range(1, order + 1):
             derivative = functools.partial(rule, order=k)
             rate = differentiated(self.paths, self.times.numpy(), pieces, derivative)
-            rates.append(self._shape_by_problem(rate))
+            rates.append(self._reshape_rows(rate))
         if self.drift is not None:
             rates[0] = rates[0] - self.drift
         settings = f"window {rule.window}, degree {rule.degree}"
         source = f"encoded data, rates by differentiation ({settings})"
         return self.encoder.samples(self.z, *rates, source=source, drift=self.drift)
 
-    def _shape_by_problem(self, paths: Array) -> Tensor:
+    def _reshape_rows(self, paths: Array) -> Tensor:
         """Return numbers (C, T, S m) in the shape of z."""
         m = self.z.shape[-1]
         by_problem = torch.from_numpy(paths).unflatten(-1, (-1, m))  # (C, T, S, m)
@@ -272,8 +272,8 @@ def _smooth_stretches(
         InputError: a window that the degree or the order does not fit, no stretches, or uneven
             times.
     """
-    checks.at_least("degree", rule.degree, order)
-    checks.at_least("window", rule.window, rule.degree + 1)
+    checks.check_minimum("degree", rule.degree, order)
+    checks.check_minimum("window", rule.window, rule.degree + 1)
     if rule.window % 2 == 0:
         fix = f"take {rule.window + 1}"
         raise InputError("window", expected="an odd number", got=rule.window, fix=fix)
@@ -341,7 +341,7 @@ def galerkin_samples(
     draw = torch.Generator().manual_seed(seed)
     # each copy is scattered by itself
     repeated = np.repeat(np.arange(data.sizes["time"]), copies)
-    encoder = Encoder.of(projection, data.isel(time=repeated))
+    encoder = Encoder.match(projection, data.isel(time=repeated))
     P = encoder.P
     task = problem(Path.constant(P), P.context)
     with torch.no_grad():
@@ -385,7 +385,7 @@ class Encoder(NamedTuple):
     P: Operator
 
     @classmethod
-    def of(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Encoder":
+    def match(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Encoder":
         """Match projection and data.
 
         Raises:
@@ -480,13 +480,13 @@ class Encoder(NamedTuple):
             source=source,
             drift=drift,
             times=datasets.times_of(data),
-            parameters=Scaling.of_context(data),
+            parameters=Scaling.fit(data),
             control_names=inputs,
             names=self.names,
         )
         if not inputs:
             return samples
-        unit = unit_of_inputs(data["control"])
+        unit = input_unit(data["control"])
         return replace(samples, held=held_if_told(data), control_unit=unit)
 
 

@@ -121,7 +121,7 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         return
     if isinstance(law, BoundedLaw):
         _check_rates(law.law)
-        _check_rates_at_zero(law, law.centre, law.latent_dim, law.law.basis.context)
+        _check_resting_rates(law, law.centre, law.latent_dim, law.law.basis.context)
         return
     if isinstance(law, RationalLaw):
         like = law.numerator[0]
@@ -137,12 +137,12 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         context = law.context
     if variables is None:
         variables = like.shape[-1] * law.order
-    _check_rates_at_zero(law, like, variables, context)
+    _check_resting_rates(law, like, variables, context)
     if law.domain is not None:
         _check_distances(law.domain, like)
 
 
-def _check_rates_at_zero(law: LearnedField, like: Tensor, variables: int, context: Scaling) -> None:
+def _check_resting_rates(law: LearnedField, like: Tensor, variables: int, context: Scaling) -> None:
     """Raise unless rates at zero are finite and shaped like (..., m)."""
     *stack, m = like.shape
     # a law in 1/c has no rates at c = 0, but at the middle of the contexts that it was fitted to

@@ -31,7 +31,7 @@ class LatentTerms(abc.ABC):
         """Return derivatives (n, N, m, d) of φ(w) W by w, for w (n, N, d), φ(w), and W (n, K, m)."""
 
     @staticmethod
-    def of(library: Library, variables: int) -> "LatentTerms":
+    def build(library: Library, variables: int) -> "LatentTerms":
         """Return terms of a library: by tables for polynomials, by forward differentiation for
         others.
         """

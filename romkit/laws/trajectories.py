@@ -46,26 +46,26 @@ class ShootingProblem:
     grid: tuple[int, int]
 
     @classmethod
-    def of(cls, samples: LatentSamples, basis: Features) -> "ShootingProblem":
+    def build(cls, samples: LatentSamples, basis: Features) -> "ShootingProblem":
         """Whole trajectories (N, m) of a single law with the terms of `basis`."""
         times = trajectory_times(samples)
         m = samples.targets.shape[-1]
         mean, largest = box(samples)
         boxed = (samples.inputs.double() - mean) / largest
-        w = _reshape_to_runs(boxed, times)  # (n, T, d)
+        w = _split_runs(boxed, times)  # (n, T, d)
         tau = time_scale(w[..., :m], times)
         motion = _boxed_motion(samples, basis, tau)
         rates = tau * basis.variables.scale[:m] / largest[-m:]
         grid = (motion.terms.number, len(basis.context_names))
         clock = (times - times[0]) / tau
         terms = functools.partial(context_terms, basis)
-        context = _reshape_to_runs(samples.context.double(), times)  # (n, T, p)
+        context = _split_runs(samples.context.double(), times)  # (n, T, p)
         stays = bool((context == context[:, :1]).all())
         if stays:
             contexts, group = _different(context[:, 0])
             runs = Runs(w, clock, group, terms(contexts))
             return cls(motion, runs, tau, rates, grid)
-        drift = _reshape_to_runs(samples.drift.double(), times)  # (n, T, m)
+        drift = _split_runs(samples.drift.double(), times)  # (n, T, m)
         scaled_drift = tau * drift / largest[:m]
         drift = _append_resting_rates(scaled_drift, w.shape[-1])
         held = held_inputs(samples)
@@ -132,7 +132,7 @@ class ShootingProblem:
         return bool(farthest <= OUTSIDE)
 
 
-def _reshape_to_runs(values: Tensor, times: Tensor) -> Tensor:
+def _split_runs(values: Tensor, times: Tensor) -> Tensor:
     """Return values (N, k) of all samples as those of trajectories (n, T, k)."""
     return values.unflatten(0, (-1, len(times)))
 
@@ -154,7 +154,7 @@ def _boxed_motion(samples: LatentSamples, basis: Features, tau: float) -> Motion
     if order == 2:
         speed = tau * largest[m:] / largest[:m]
     variables = basis.variables
-    terms = LatentTerms.of(basis.library, len(variables))
+    terms = LatentTerms.build(basis.library, len(variables))
     shift = (mean - variables.shift) / variables.scale
     scale = largest / variables.scale
     unscaled = bool((shift == 0).all()) and bool((scale == 1).all())
@@ -261,7 +261,7 @@ def equation_rollout(
     variables = law.basis.variables
     number = len(start)
     scale = variables.scale
-    terms = LatentTerms.of(law.basis.library, len(variables))
+    terms = LatentTerms.build(law.basis.library, len(variables))
     speed = None
     if law.order == 2:
         speed = tau * scale[m:] / scale[:m]

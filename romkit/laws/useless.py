@@ -44,7 +44,7 @@ def unexplained(law: LearnedField, samples: LatentSamples) -> Tensor:
     return share.nan_to_num(nan=1.0, posinf=1.0)
 
 
-def unexplained_of(residual: Tensor, targets: Tensor) -> Tensor:
+def unexplained_share(residual: Tensor, targets: Tensor) -> Tensor:
     """Return share from residuals (..., m) that are relative to the root mean square of rates
     (..., N, m).
     """
@@ -80,8 +80,8 @@ def warn_if_useless(
     if error is not None and error < USEFUL:
         unexplained = None
     faults = [
-        *_faults_of_rates(unexplained),
-        *_faults_of_forecasts(error, nearest, shifted),
+        *_rate_faults(unexplained),
+        *_forecast_faults(error, nearest, shifted),
     ]
     if not faults:
         return False
@@ -89,7 +89,7 @@ def warn_if_useless(
     return True
 
 
-def _faults_of_rates(unexplained: float | None) -> list[str]:
+def _rate_faults(unexplained: float | None) -> list[str]:
     if unexplained is None or unexplained <= 1 - EXPLAINED:
         return []
     explained = max(0.0, 1 - unexplained)
@@ -98,7 +98,7 @@ def _faults_of_rates(unexplained: float | None) -> list[str]:
     ]
 
 
-def _faults_of_forecasts(
+def _forecast_faults(
     error: float | None, nearest: float | None, shifted: float | None
 ) -> list[str]:
     if error is None:

@@ -64,7 +64,9 @@ class TestFunctions:
     across: Tensor
 
     @classmethod
-    def on(cls, times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> "TestFunctions":
+    def build(
+        cls, times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
+    ) -> "TestFunctions":
         """Test functions (1 - s²)^p, s in [-1, 1], on spans of samples at times (T,)."""
         weights = smooth_weights if even_step(times.numpy()) else linear_weights
         within, across = weights(times, spans, exponent)
@@ -250,7 +252,7 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
     c = samples.context.double()
     c = c.expand(*lead, *c.shape[-2:])
     trajectories = len(samples) // len(times)
-    number = _windows_of_each(settings.windows, trajectories, len(basis.names))
+    number = _count_windows(settings.windows, trajectories, len(basis.names))
     # noise asks for wide windows, fast motion for narrow ones
     if settings.width is None:
         default = default_width(samples)
@@ -264,7 +266,7 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
     return stacked(fits)
 
 
-def _windows_of_each(windows: int, trajectories: int, terms: int, *, rows: int = 2000) -> int:
+def _count_windows(windows: int, trajectories: int, terms: int, *, rows: int = 2000) -> int:
     """Windows of each trajectory, fewer where many trajectories have enough together.
 
     `rows`: rows of all trajectories from which on each gets fewer windows.
@@ -335,7 +337,7 @@ def _determined(
 def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -> list[Integrals]:
     """Weak equations of each trajectory that has a window without a missing sample."""
     missing = measured.missing  # (C, T)
-    everywhere = TestFunctions.on(times, spans, exponent)
+    everywhere = TestFunctions.build(times, spans, exponent)
     runs = []
     for k in range(len(missing)):
         tests = everywhere
@@ -343,7 +345,7 @@ def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -
             complete = _complete_windows(spans, missing[k])
             if not complete:
                 continue
-            tests = TestFunctions.on(times, complete, exponent)
+            tests = TestFunctions.build(times, complete, exponent)
         tests = copy_to_device(tests, measured.states.device)
         w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
         z = w[:, -drift.shape[-1] :]
@@ -364,7 +366,7 @@ def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> Pair:
     """Return terms (C, T, K) at scaled states w (C, T, d), and their derivatives (C, T, K, d)."""
 
     def theta(w: Tensor) -> Tensor:
-        terms = basis.terms_of_scaled(w, c)
+        terms = basis.scaled_terms(w, c)
         *terms, _ = torch.broadcast_tensors(*terms, w[..., 0])
         return torch.stack(terms, dim=-1)
 
@@ -499,7 +501,7 @@ def _eliminated(
     # the factor holds all that least squares of some of the terms need
     R = torch.linalg.qr(columns, mode="r").R
     kept = list(range(terms.shape[-1]))
-    fit = KeptTerms.of(R, kept)
+    fit = KeptTerms.solve(R, kept)
     steps = 0
     while kept:
         weakest = fit.weakest(smallest_cost, least[kept])
@@ -509,9 +511,9 @@ def _eliminated(
         steps += 1
         shorter = fit.without(weakest)
         is_worn = shorter is None or steps % refactored == 0
-        fit = KeptTerms.of(R, kept) if shorter is None or is_worn else shorter
+        fit = KeptTerms.solve(R, kept) if shorter is None or is_worn else shorter
     coefficients = torch.zeros_like(least)
-    coefficients[kept] = KeptTerms.of(R, kept).value
+    coefficients[kept] = KeptTerms.solve(R, kept).value
     return coefficients
 
 
@@ -529,7 +531,7 @@ class KeptTerms(NamedTuple):
     determined: bool
 
     @classmethod
-    def of(cls, R: Tensor, kept: Sequence[int]) -> "KeptTerms":
+    def solve(cls, R: Tensor, kept: Sequence[int]) -> "KeptTerms":
         """Least squares of the kept columns of a triangular factor of (terms, target)."""
         k = len(kept)
         factor = torch.linalg.qr(R[:, [*kept, -1]], mode="r").R

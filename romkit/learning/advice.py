@@ -11,12 +11,12 @@ from romkit.core.types import Array
 from romkit.data import context_names, even_step
 from romkit.data.habits import jumps
 from romkit.laws.noise import white_noise
-from romkit.learning.contexts import in_words
+from romkit.learning.contexts import describe_context
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, mean_kept
 from romkit.learning.symptoms import (
-    quarter_of_period,
-    share_of_opposite_ways,
-    spread_of_individuals,
+    individual_spread,
+    opposite_share,
+    quarter_period,
     way,
 )
 from romkit.metrics import deviations
@@ -136,7 +136,7 @@ class Evidence:
         if self._is_lost.any():
             return self._say_lost()
         if self._keeps_the_motion:
-            return self._out_of_phase()
+            return self._phase_verdict()
         if self._is_no_better:
             return self._no_better()
         forecast = self._error("forecast")
@@ -156,7 +156,7 @@ class Evidence:
         forecast = self._error("forecast")
         return forecast > PHASE_COUNTS and self.in_phase < OUT_OF_PHASE * forecast
 
-    def _out_of_phase(self) -> str:
+    def _phase_verdict(self) -> str:
         """Verdict on forecasts that keep the motion and lose its phase."""
         times = self.test["time"]
         duration = float(times[-1] - times[0])
@@ -173,11 +173,11 @@ class Evidence:
         return ~np.isfinite(self.errors["forecast"])
 
     @functools.cached_property
-    def spread_of_individuals(self) -> float:
+    def individual_spread(self) -> float:
         """Difference of runs that the context does not tell [deviations]; NaN where it limits no
         forecast.
         """
-        spread = spread_of_individuals(self.train)
+        spread = individual_spread(self.train)
         of_seen = float(np.mean(self.seen["forecast"]))
         if spread > SCATTER * min(self._error("forecast"), of_seen):
             return spread
@@ -196,8 +196,8 @@ class Evidence:
     @property
     def _uncertainty(self) -> float:
         """Standard error of a mean over the held-out runs, which individuals scatter."""
-        if self.spread_of_individuals > 0:
-            return self.spread_of_individuals / np.sqrt(len(self.errors["forecast"]))
+        if self.individual_spread > 0:
+            return self.individual_spread / np.sqrt(len(self.errors["forecast"]))
         return 0.0
 
     @property
@@ -226,7 +226,7 @@ class Evidence:
         if cause:
             return f"{verdict}{cause}"
         worst = int(np.argmax(self.errors["forecast"]))
-        return f"{verdict} More runs beside {in_words(self.test, worst)} would help most."
+        return f"{verdict} More runs beside {describe_context(self.test, worst)} would help most."
 
     @property
     def _speeds(self) -> str:
@@ -264,11 +264,11 @@ class Evidence:
         remainder = ""
         if len(kept) > 0:
             remainder = f" The {len(kept)} others err by {np.mean(kept):.2g}."
-        return f"The forecast at {in_words(self.test, worst)} is lost.{remainder}"
+        return f"The forecast at {describe_context(self.test, worst)} is lost.{remainder}"
 
-    def _help_for_lost(self) -> str:
+    def _divergence_advice(self) -> str:
         """Return sentence on what to do about forecasts that are lost."""
-        worst = in_words(self.test, int(np.argmax(self._is_lost)))
+        worst = describe_context(self.test, int(np.argmax(self._is_lost)))
         return f" More runs beside {worst} would help most, or shorter forecasts from there."
 
     def _causes(self) -> str:
@@ -289,12 +289,12 @@ class Evidence:
         """Write what more runs would bring, where errors show that they help."""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
         if self._is_lost.any():
-            return self._help_for_lost()
+            return self._divergence_advice()
         if forecast > UNSEEN * of_seen:
             worst = int(np.argmax(self.errors["forecast"]))
             return (
                 f" On runs that it was fitted to it errs by {of_seen:.2g}: more runs beside "
-                f"{in_words(self.test, worst)} would help most."
+                f"{describe_context(self.test, worst)} would help most."
             )
         if self._keeps_the_motion:
             return f" It loses it on runs that it was fitted to, too ({of_seen:.2g})."
@@ -349,14 +349,14 @@ class Evidence:
         from which on the state lacks something: it is 0 for states, and a quarter to a half
         for positions alone.
         """
-        share = share_of_opposite_ways(self.train)
+        share = opposite_share(self.train)
         if share < two_ways or self.has_inputs:
             return ""
         sentence = (
             f" The state does not tell where a run goes next: {share:.0%} of the returns to a state "
             "leave it in the opposite direction. Give rates beside positions"
         )
-        every = quarter_of_period(self.train)
+        every = quarter_period(self.train)
         if every is None:
             return f"{sentence}, or a part of the past: romkit.data.delayed."
         past = f"romkit.data.delayed(data, delays=1, every={every})"
@@ -384,7 +384,7 @@ class Evidence:
 
     def _say_individuals(self) -> str:
         """Return sentence for runs that differ by more than their context explains."""
-        spread = self.spread_of_individuals
+        spread = self.individual_spread
         if not spread > 0:
             return ""
         names = ", ".join(context_names(self.train))

@@ -19,11 +19,11 @@ from romkit.laws.decoding import COMPONENTS
 from romkit.learning.errors import Forecasts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.leftout import Fitted, LeftOut
-from romkit.learning.rollouts import quietly, rolled_out
-from romkit.metrics import deviations, per_unit
+from romkit.learning.rollouts import quietly, roll
+from romkit.metrics import deviations, pool_units
 from romkit.projections import Projection
-from romkit.verbs.calibration import Calibration, growth_and_profile, quantiles_of
-from romkit.verbs.ensemble import with_interval
+from romkit.verbs.calibration import Calibration, conformal_quantiles, growth_and_profile
+from romkit.verbs.ensemble import add_interval
 from romkit.verbs.forecast import forecast
 from romkit.verbs.sizes import Sizes, Widening
 
@@ -71,17 +71,17 @@ class CalibratedLaw:
     def forecast(self, *, level: Part = LEVEL, **options: object) -> xr.Dataset:
         """Forecast from a state, as `romkit.forecast` does, with an interval."""
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
-        band = self._with_interval(add_trajectories(run), level)
+        band = self._add_interval(add_trajectories(run), level)
         return band if "trajectory" in run.dims else band.squeeze("trajectory")
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = LEVEL) -> xr.Dataset:
         """Forecast the runs of a dataset, with intervals."""
-        run = rolled_out(self.projection, self.law, data)
+        run = roll(self.projection, self.law, data)
         states = run[["rom", "state_std"]].rename(rom="state")
-        return self._with_interval(states, level)
+        return self._add_interval(states, level)
 
-    def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
+    def _add_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         state = run["state"].transpose(*DIMS)
         lead = run["time"].values - run["time"].values[0]
         contexts = np.stack(
@@ -89,7 +89,7 @@ class CalibratedLaw:
         )
         spread = np.zeros(state.shape)
         half = self.calibration.factor(level) * self.calibration.scale(lead, spread, contexts)
-        return with_interval(run.assign(state=state), half, level)
+        return add_interval(run.assign(state=state), half, level)
 
     def expected(self, contexts: Array, deviation: Array) -> Array:
         """Return expected errors (k,) of runs at contexts (k, p), by the scale of the intervals and in
@@ -151,7 +151,7 @@ def calibrated(
     relative = errors / measure[:, None, None]
     ones = np.ones(len(chosen))
     growth, profile = growth_and_profile(relative, ones, typical=True)
-    profile = _profile_of_all(of_all, usable, std, growth, relative, measure, profile)
+    profile = _pooled_profile(of_all, usable, std, growth, relative, measure, profile)
     scores = np.empty_like(relative)
     for k in range(len(relative)):
         others = np.arange(len(relative))
@@ -166,12 +166,12 @@ def calibrated(
         lead=times - times[0],
         growth=growth,
         profile=std * profile,
-        quantiles=quantiles_of(scores),
+        quantiles=conformal_quantiles(scores),
         trajectories=len(usable),
         lost=int(is_lost.sum()),
         sizes=Sizes(contexts, whole.errors, np.where(width > 0, width, 1.0), widening),
     )
-    return calibration, _inside(scores)
+    return calibration, _coverage(scores)
 
 
 def _are_lost(forecasts: Forecasts) -> Array:
@@ -190,7 +190,7 @@ def _errors(forecasts: Forecasts, rows: Array, columns: Array) -> Array:
     return forecasts.truth[where] - forecasts.state[where]
 
 
-def _profile_of_all(
+def _pooled_profile(
     forecasts: Forecasts,
     rows: Array,
     std: Array,
@@ -229,7 +229,7 @@ def _sizes(errors: Array) -> Array:
     return square.nanmean(-1).sqrt().nanmean(-1).numpy()
 
 
-def _inside(scores: Array) -> float:
+def _coverage(scores: Array) -> float:
     """Return share of scores (V, T, n) within the quantile of the scores of the other runs."""
     if len(scores) <= FEWEST:
         return np.nan
@@ -256,7 +256,7 @@ def measured(
     band = quietly(intervals.follow, runs, level=level)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
-    scale = per_unit(band["state_std"].values.astype(float), runs)
+    scale = pool_units(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
     widths = np.sqrt(np.square(half).mean(-1)).mean(-1)  # (C,)
     if np.isnan(inside):

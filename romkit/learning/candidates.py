@@ -18,17 +18,23 @@ from romkit.core.errors import DataWarning, FitWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.data.context import context_ranges
-from romkit.data.coordinates import ATTRIBUTE, COORDINATES, PLAIN, are_worth_a_try, with_coordinates
+from romkit.data.coordinates import (
+    ATTRIBUTE,
+    COORDINATES,
+    PLAIN,
+    are_worth_a_try,
+    assign_coordinates,
+)
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, LawCandidate, Space
-from romkit.laws.decoding import judge_of
+from romkit.laws.decoding import make_judge
 from romkit.laws.sources import placed
 from romkit.learning.interpolation import Interpolation
 from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
 from romkit.select import Policy
 from romkit.verbs.fit import fit
-from romkit.verbs.law import KINDS, settings_of
+from romkit.verbs.law import KINDS, law_settings
 
 METHOD = "polynomial-manifold"
 
@@ -99,7 +105,7 @@ class Spaces:
         """Make spaces in other coordinates of the parameters, where these are tried."""
         if self.label or "coordinates" not in self.variants:
             return []
-        return [self.changed(*change) for change in of_coordinates(self.data)]
+        return [self.changed(*change) for change in list_coordinates(self.data)]
 
     def like(self, data: xr.Dataset) -> xr.Dataset:
         """Change other runs as those of the training."""
@@ -157,7 +163,7 @@ class Spaces:
                 self._bases[fold] = adequate_basis(self.kept(fold), tolerance, WIDE)
         return self._bases[fold]
 
-    def warn_of_basis(self) -> None:
+    def warn_basis(self) -> None:
         """Warn where the basis of all runs leaves out more than it may."""
         basis = self._basis(ALL)
         if basis is None or basis.energy is None:
@@ -176,9 +182,9 @@ class Spaces:
         key = type(estimator).choices, latents, fold
         if key not in self._spaces:
             projection = placed(self.projection(latents, fold), self.device)
-            family, shapes = projection.for_law(self.data)
+            family, shapes = projection.law_space(self.data)
             samples = estimator.choices(family, shapes)[0]
-            judge = judge_of(family, shapes, samples)
+            judge = make_judge(family, shapes, samples)
             if shapes is self.data:
                 # the same states in each space, of which one copy is enough
                 self._states = judge.states if self._states is None else self._states
@@ -228,13 +234,13 @@ class ModelCandidate(LawCandidate):
         simpler laws, which they may make exact.
         """
         samples, _ = self.space(ALL)
-        further = [self._beside(self.spaces, e) for e in self.estimator.neighbours(samples)]
+        further = [self._sibling(self.spaces, e) for e in self.estimator.neighbours(samples)]
         if self.spaces.label:
-            return further + [self._beside(self.spaces, e) for e in self.simpler]
+            return further + [self._sibling(self.spaces, e) for e in self.simpler]
         in_coordinates = self.spaces.in_coordinates()
-        return further + [self._beside(spaces, self.estimator) for spaces in in_coordinates]
+        return further + [self._sibling(spaces, self.estimator) for spaces in in_coordinates]
 
-    def _beside(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
+    def _sibling(self, spaces: Spaces, estimator: Estimator) -> "ModelCandidate":
         """Return a candidate of as many latents."""
         return ModelCandidate(spaces, self.latents, estimator, self.seed, self.simpler)
 
@@ -264,7 +270,7 @@ class RunsCandidate:
         errors = self.interpolation.errors(self.spaces.data, self.spaces.folds[fold])
         return np.maximum(errors, self.least)
 
-    def errors_of_segments(self, fold: int) -> Array:
+    def segment_errors(self, fold: int) -> Array:
         """Interpolate likewise: segments err as whole runs do, whatever their starts."""
         return self.errors(fold)
 
@@ -296,7 +302,7 @@ def rungs(
         # equations of physical quantities have few terms
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
         of_laws = usual if kinds is None else kinds
-        settings = map(settings_of, of_laws)
+        settings = map(law_settings, of_laws)
         rung = _list_laws(spaces, latents, settings, seconds, seed, refusals)
         has_any = has_any or bool(rung)
         rung = [candidate for candidate in rung if candidate.estimator not in useless]
@@ -379,7 +385,7 @@ def interpolations(spaces: Spaces) -> list[RunsCandidate]:
     ]
 
 
-def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
+def list_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
     """List coordinates 1/c and log c of each parameter whose range is wide enough to tell."""
     changes: list[tuple[str, Change]] = []
     lowest, highest = context_ranges(data)
@@ -389,6 +395,6 @@ def of_coordinates(data: xr.Dataset) -> list[tuple[str, Change]]:
             continue
         for name, coordinate in COORDINATES.items():
             if name != PLAIN:
-                change = partial(with_coordinates, names={parameter: name})
+                change = partial(assign_coordinates, names={parameter: name})
                 changes.append((coordinate.of(parameter), change))
     return changes

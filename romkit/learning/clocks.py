@@ -30,7 +30,7 @@ DEGREE = 5
 """Highest degree of polynomials that clocks may follow."""
 
 
-def clocks_of(states: Array, times: Array, contexts: Array) -> Array:
+def measure_clocks(states: Array, times: Array, contexts: Array) -> Array:
     """Logarithms (C,) of the clocks of runs, the median 0: each run is aligned to a neighbour.
 
     Args:
@@ -108,7 +108,7 @@ def _slower(
     return float(middle), float(distances[best])
 
 
-def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Array:
+def sample_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Array:
     """Return states (C, S, n) of runs (C, T, n) at phases (S,): times since the first one by the
     median clock.
 
@@ -144,13 +144,13 @@ def _combined(units: Course, values: Array) -> Course:
     return lambda times: units(times) @ values
 
 
-def comes_to_rest(course: Array) -> bool:
+def is_settling(course: Array) -> bool:
     """Tell whether a run (T, n), in deviations, hardly moves in the last part of its time."""
     end = course[-max(2, round(LAST * len(course))) :]
     return bool(np.ptp(end, axis=0).max() <= AT_REST)
 
 
-def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
+def fit_clock(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     """Logarithms (k,) of the clocks at wanted contexts (k, p), from those of runs (C, p): by splines
     through these, or by the polynomial that errs less at runs that are left out.
 
@@ -159,7 +159,7 @@ def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     """
     values = torch.from_numpy(clocks)[:, None, None]
     best = interpolated_runs(values, contexts, wanted)[:, 0, 0].numpy()
-    least = _left_out_by_splines(values, contexts)
+    least = _spline_residuals(values, contexts)
     for degree in range(1, DEGREE + 1):
         monomials = Monomials(contexts.shape[1], degree)
         terms = monomials(contexts).numpy()  # (C, q)
@@ -176,7 +176,7 @@ def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     return best
 
 
-def _left_out_by_splines(values: Tensor, contexts: Tensor) -> float:
+def _spline_residuals(values: Tensor, contexts: Tensor) -> float:
     """Return mean square error of splines at runs that are left out in turn."""
     squares = []
     for run in range(len(values)):
@@ -199,8 +199,8 @@ def interpolate_phases(
     equal phases.
     """
     several = []
-    for context, clock in zip(wanted, clock_at(clocks, contexts, wanted), strict=True):
+    for context, clock in zip(wanted, fit_clock(clocks, contexts, wanted), strict=True):
         phases = (wanted_times - times[0]) * np.exp(-clock)
-        of_runs = torch.from_numpy(at_phases(states, times, clocks, phases))
+        of_runs = torch.from_numpy(sample_phases(states, times, clocks, phases))
         several.append(combined(smoother.weights(contexts, context[None]), of_runs))
     return torch.cat(several).numpy()

@@ -9,8 +9,8 @@ import xarray as xr
 from romkit.core import display
 from romkit.core.types import Array
 from romkit.data import context_names
-from romkit.data.context import between_ends, context_ranges, contexts_of
-from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, in_coordinates
+from romkit.data.context import context_ranges, contexts_of, find_interior
+from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, transform_contexts
 
 FEWEST = 3
 """Contexts from which on there is one between two others."""
@@ -22,14 +22,14 @@ def number_of_contexts(*datasets: xr.Dataset) -> int:
     return len(np.unique(contexts, axis=0))
 
 
-def groups_between(data: xr.Dataset) -> list[Array]:
+def inner_groups(data: xr.Dataset) -> list[Array]:
     """Return numbers of the runs at each context between others; at each, where none is between;
     none of fewer than three contexts.
     """
     values, group = np.unique(contexts_of(data), axis=0, return_inverse=True)
     if len(values) < FEWEST:
         return []
-    inner = np.flatnonzero(between_ends(values))
+    inner = np.flatnonzero(find_interior(values))
     if len(inner) == 0:
         inner = np.arange(len(values))
     return [np.flatnonzero(group.ravel() == number) for number in inner]
@@ -46,8 +46,8 @@ def scaled(contexts: Array, train: xr.Dataset) -> Array:
     names = coordinates_of(train)
     if {*names} - {PLAIN}:
         lowest = torch.from_numpy(ends[0])
-        contexts = in_coordinates(torch.from_numpy(contexts), names, lowest).numpy()
-        ends = in_coordinates(torch.from_numpy(ends), names, lowest).numpy()
+        contexts = transform_contexts(torch.from_numpy(contexts), names, lowest).numpy()
+        ends = transform_contexts(torch.from_numpy(ends), names, lowest).numpy()
     low = ends.min(0)
     high = ends.max(0)
     width = np.where(high > low, high - low, 1.0)
@@ -75,7 +75,7 @@ def halfway(contexts: Array, scale: Array) -> Array:
     return np.array(pairs).reshape(-1, contexts.shape[1])
 
 
-def are_between(wanted: Array, known: Array, *, most_for_a_hull: int = 4) -> Array:
+def are_interior(wanted: Array, known: Array, *, most_for_a_hull: int = 4) -> Array:
     """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull.
 
     `most_for_a_hull`: parameters up to which contexts are told to be between those of the runs.
@@ -92,7 +92,7 @@ def are_between(wanted: Array, known: Array, *, most_for_a_hull: int = 4) -> Arr
     return hull.find_simplex(wanted, tol=1e-9) >= 0
 
 
-def in_words(data: xr.Dataset, run: int) -> str:
+def describe_context(data: xr.Dataset, run: int) -> str:
     """Context of a run in words, of one that moves its range."""
     values = display.parameters(data.isel(trajectory=run))
     named = []
@@ -122,6 +122,6 @@ def further_contexts(names: Sequence[str], contexts: Array, number: int) -> str:
     return f"{names[0]} = {' and '.join(values)}"
 
 
-def coordinates_in_words(names: Mapping[str, str]) -> str:
+def describe_coordinates(names: Mapping[str, str]) -> str:
     """List the coordinates of parameters as text, `1/R, log K`."""
     return ", ".join(COORDINATES[name].of(parameter) for parameter, name in names.items())

@@ -14,7 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout, layout_of
 from romkit.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
-from romkit.metrics import deviation_of_components, deviations, per_unit, reduce_in_pieces
+from romkit.metrics import component_deviation, deviations, pool_units, reduce_chunks
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -67,14 +67,14 @@ class Forecasts(NamedTuple):
 
     def made_by(self, states: Array) -> "Forecasts":
         """Return these forecasts under the name "law", and others (C, T, n) in their place."""
-        measured = _joined_by_name(
-            [self._with_law(), self.measure.of({"forecast": states}, self.truth)]
+        measured = _join_names(
+            [self._law_errors(), self.measure.of({"forecast": states}, self.truth)]
         )
         return self._replace(
             state=states, errors=measured.errors, errors_of_variables=measured.of_variables
         )
 
-    def _with_law(self) -> "Measured":
+    def _law_errors(self) -> "Measured":
         def renamed(errors: Errors) -> Errors:
             baselines = {name: values for name, values in errors.items() if name != "forecast"}
             return baselines | {"law": errors["forecast"]}
@@ -106,10 +106,10 @@ class Measure(NamedTuple):
     layout: Layout
 
     @classmethod
-    def by(cls, data: xr.Dataset) -> "Measure":
+    def build(cls, data: xr.Dataset) -> "Measure":
         """Measure in the deviations of data."""
-        deviation = deviation_of_components(data)
-        return cls(deviation, per_unit(deviation, data), layout_of(data))
+        deviation = component_deviation(data)
+        return cls(deviation, pool_units(deviation, data), layout_of(data))
 
     def of(self, several: Mapping[str, Array], truth: Array) -> Measured:
         """Measure states (C, T, n) by name."""
@@ -121,12 +121,12 @@ class Measure(NamedTuple):
             absolute = {}
             for made_by, states in several.items():
                 absolute[made_by] = _error(states[..., columns], truth[..., columns])
-            deviation = self._deviation_of(columns)
+            deviation = self._unit_deviation(columns)
             relative = {made_by: error / deviation for made_by, error in absolute.items()}
             of_variables[name] = VariableErrors(units, absolute, relative)
         return Measured(errors, of_variables)
 
-    def _deviation_of(self, columns: slice) -> float:
+    def _unit_deviation(self, columns: slice) -> float:
         """Return deviation of a variable; 1 where it is constant."""
         deviation = float(np.sqrt(np.square(self.deviation[columns]).mean()))
         if deviation > 0:
@@ -134,7 +134,7 @@ class Measure(NamedTuple):
         return 1.0
 
 
-def _joined_by_name(several: Sequence[Measured]) -> Measured:
+def _join_names(several: Sequence[Measured]) -> Measured:
     """Join errors of the same runs by other forecasts."""
     errors: dict[str, Array] = {}
     of_variables: dict[str, VariableErrors] = {}
@@ -178,19 +178,19 @@ def forecasts_of(
         test: the truth.
         measure: of the errors; by default deviations of the training.
     """
-    measure = measure or Measure.by(train)
+    measure = measure or Measure.build(train)
     truth = test["state"].values
     forecast = run["rom"].values.reshape(truth.shape)
     projected = run["projected"].values.reshape(truth.shape)
     # where a part of a state is missing, the identity leaves what is there
     projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
     states = bridge_gaps(train)
-    mean = np.broadcast_to(reduce_in_pieces(np.nanmean, states), truth.shape)
+    mean = np.broadcast_to(reduce_chunks(np.nanmean, states), truth.shape)
     of_model = {"forecast": forecast, "projection": projected, "rest": mean}
     measured_parts = [measure.of(of_model, truth)]
     del projected
     measured_parts.append(measure.of(_nearest_training_runs(states, truth, train, test), truth))
-    measured = _joined_by_name(measured_parts)
+    measured = _join_names(measured_parts)
     return Forecasts(forecast, truth, measured.errors, measured.of_variables, measure)
 
 

@@ -21,7 +21,7 @@ from romkit.data import DIMS
 from romkit.data.context import ROLE
 from romkit.data.times import even_step
 from romkit.learning.learn import learn
-from romkit.learning.steady import of_motion
+from romkit.learning.steady import require_motion
 from romkit.metrics import deviations
 from romkit.numerics import forecast_error
 from romkit.verbs.fit import fit
@@ -76,7 +76,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         n = self._checked_size(X.shape[1])
-        data = self._as_runs(X, n)
+        data = self._split_runs(X, n)
         # Snapshots have no velocities, so that only their distances count.
         settings = {"velocity_weight": 0.0}
         if self.settings is not None:
@@ -95,8 +95,8 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 got=checks.shown(self.settings),
                 fix="give {'epochs': 100}, say",
             )
-        n = columns - checks.at_least("contexts", self.contexts, 0)
-        if checks.at_least("latent_dim", self.latent_dim, 1) > n:
+        n = columns - checks.check_minimum("contexts", self.contexts, 0)
+        if checks.check_minimum("latent_dim", self.latent_dim, 1) > n:
             raise InputError(
                 "latent_dim",
                 expected=f"at most {max(n, 0)}, as n_features={columns} with {self.contexts} contexts",
@@ -105,7 +105,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             )
         return n
 
-    def _as_runs(self, X: Array, n: int) -> xr.Dataset:
+    def _split_runs(self, X: Array, n: int) -> xr.Dataset:
         """Return rows as trajectories of one time, with the columns behind the state as contexts."""
         names = [f"x{k}" for k in range(X.shape[1])]
         if hasattr(self, "feature_names_in_"):  # of a table of pandas
@@ -202,7 +202,7 @@ class RunsRegressor(RegressorMixin, BaseEstimator):
             fix = "interpolate the runs at times of one step, np.linspace(0, 10, 101) say"
             got = checks.shown(self.times)
             raise InputError("times", expected="(T,) times of one step", got=got, fix=fix)
-        p = checks.at_least("contexts", self.contexts, 1)
+        p = checks.check_minimum("contexts", self.contexts, 1)
         n = X.shape[1] - p
         expected = (len(X), len(times), n)
         y = np.asarray(y, dtype=float)
@@ -215,7 +215,7 @@ class RunsRegressor(RegressorMixin, BaseEstimator):
             coords[name] = ("trajectory", values, {ROLE: "context"})
         data = xr.Dataset({"state": (DIMS, y.reshape(expected))}, coords)
         model = learn(data, names, latent_dim=self.latent_dim, seconds=self.seconds, seed=self.seed)
-        self.model_ = of_motion(model)
+        self.model_ = require_motion(model)
         self.n_features_in_, self._flat = X.shape[1], y.ndim == 2
         self._deviations = deviations(data)
         return self

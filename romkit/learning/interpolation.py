@@ -33,16 +33,16 @@ from romkit.data.units import strip_origin, time_units
 from romkit.laws.decoding import COMPONENTS
 from romkit.learning.clocks import COMPONENTS as OF_CLOCKS
 from romkit.learning.clocks import (
-    at_phases,
-    clock_at,
-    clocks_of,
-    comes_to_rest,
+    fit_clock,
     interpolate_phases,
+    is_settling,
+    measure_clocks,
+    sample_phases,
 )
 from romkit.learning.contexts import (
     FEWEST,
-    are_between,
-    groups_between,
+    are_interior,
+    inner_groups,
     number_of_contexts,
     scaled,
     scaled_contexts,
@@ -54,16 +54,16 @@ from romkit.learning.expected import (
     combined,
     expected_changes,
     expected_errors,
-    kriging_of,
+    fit_kriging,
     likely,
 )
-from romkit.metrics import deviations, per_unit
+from romkit.metrics import deviations, pool_units
 from romkit.models.extrapolation import add_extrapolation
-from romkit.models.record import coords_of, counted_from_start
+from romkit.models.record import coords_of, count_relative
 from romkit.numerics import Kriging, Smoother
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
-from romkit.verbs.ensemble import with_interval
+from romkit.verbs.ensemble import add_interval
 from romkit.verbs.forecast import forecast_start
 from romkit.verbs.simulate import output_times
 
@@ -104,7 +104,7 @@ class Interpolation:
         runs = relative[is_kept]
         if self.by_clocks:
             times = data["time"].values.astype(float)
-            clocks = clocks_of(runs.numpy(), times, known.numpy())
+            clocks = measure_clocks(runs.numpy(), times, known.numpy())
             at_phases_of_others = interpolate_phases(
                 runs.numpy(), times, clocks, known, contexts[rows], times, self.smoother
             )
@@ -125,8 +125,8 @@ class Interpolation:
             # those that clocks are told by: all of them in deviations would be a copy of the runs
             few = tensors.evenly(data.sizes["component"], OF_CLOCKS).numpy()
             states = bridge_gaps(data)[..., few] / deviations(data)[few]
-            clocks = clocks_of(states, times, contexts)
-        return InterpolatedRuns.of(projection, data, with_bars, clocks, self.smoother)
+            clocks = measure_clocks(states, times, contexts)
+        return InterpolatedRuns.fit(projection, data, with_bars, clocks, self.smoother)
 
     def __str__(self) -> str:
         """Return name the way in words."""
@@ -156,7 +156,7 @@ def _ends_early(data: xr.Dataset, is_known: Array, *, end: float = 0.1) -> Array
     last = np.where(is_known, times, -np.inf).max(1)  # (C,)
     is_short = last < times[-1] - end * (times[-1] - times[0])
     relative = bridge_gaps(data) / deviations(data)
-    moves = [not comes_to_rest(relative[run, known]) for run, known in enumerate(is_known)]
+    moves = [not is_settling(relative[run, known]) for run, known in enumerate(is_known)]
     return is_short & np.array(moves)
 
 
@@ -192,7 +192,7 @@ class InterpolatedRuns:
     smoother: Smoother = SPLINE
 
     @classmethod
-    def of(
+    def fit(
         cls,
         projection: Projection,
         train: xr.Dataset,
@@ -216,7 +216,7 @@ class InterpolatedRuns:
             del several
             spread = np.broadcast_to(0.0, relative.shape)
             times = train["time"].values.astype(float)
-            calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
+            calibration = Calibration.fit(times, relative, spread, whole._deviation, typical=True)
         return replace(whole, tolerance=max(NEAR, farthest), calibration=calibration)
 
     @validated
@@ -259,7 +259,7 @@ class InterpolatedRuns:
         self._check_times(times, start)
         values = named | (context or {})
         units = frame.context_units
-        contexts = unchecked(Contexts.of)(frame.context_names, values, since_start, units)
+        contexts = unchecked(Contexts.build)(frame.context_names, values, since_start, units)
         if contexts.path is not None:
             names = ", ".join(contexts.moving)
             raise InputError(names, expected="numbers", got="a function of time", fix=FIX)
@@ -268,9 +268,9 @@ class InterpolatedRuns:
             starts = self._full(initial_state)
             wanted = unchecked(contexts.expanded)(max(len(wanted), len(starts))).initial
             self._check_starts(starts, wanted, times[:1])
-        self._warn_outside(wanted)
+        self._warn_extrapolation(wanted)
         self._warn_past_slower(wanted, float(times[-1] - _times(self.runs)[0]))
-        run = counted_from_start(self._run(wanted, times, since_start, level))
+        run = count_relative(self._run(wanted, times, since_start, level))
         if len(wanted) == 1:
             return run.squeeze("trajectory")
         return run
@@ -297,7 +297,7 @@ class InterpolatedRuns:
         tolerance = float(runs.attrs["tolerance"])
         kernel = None
         if "reach" in runs.attrs:
-            kernel = kriging_of(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
+            kernel = fit_kriging(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
         clocks = None
         if CLOCK in runs:
             clocks = runs[CLOCK].values
@@ -311,7 +311,7 @@ class InterpolatedRuns:
         return dict(zip(names, coordinates_of(self.runs), strict=True))
 
     @property
-    def range_of_clocks(self) -> tuple[float, float] | None:
+    def clock_range(self) -> tuple[float, float] | None:
         """Clocks of the fastest and of the slowest run, in the median one; None without clocks."""
         if self.clocks is None:
             return None
@@ -321,7 +321,7 @@ class InterpolatedRuns:
     @functools.cached_property
     def _deviation(self) -> Array:
         """(n,) in which errors are measured."""
-        return per_unit(self.projection.frame.state_std.double().numpy(), self.runs)
+        return pool_units(self.projection.frame.state_std.double().numpy(), self.runs)
 
     @property
     def _known(self) -> Tensor:
@@ -337,7 +337,7 @@ class InterpolatedRuns:
             return torch.from_numpy(states / self._deviation)
         times = _times(self.runs).numpy()
         phases = (times - times[0]) * np.exp(-clock)
-        at_equal = at_phases(states, times, self.clocks, phases)
+        at_equal = sample_phases(states, times, self.clocks, phases)
         at_equal /= self._deviation
         return torch.from_numpy(at_equal)
 
@@ -347,7 +347,7 @@ class InterpolatedRuns:
         """
         relative = []
         farthest = [0.0]
-        for left_out in groups_between(train):
+        for left_out in inner_groups(train):
             kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
             clocks = None if self.clocks is None else self.clocks[kept]
             fewer = replace(self, runs=self.runs.isel(trajectory=kept), clocks=clocks)
@@ -384,7 +384,7 @@ class InterpolatedRuns:
             return np.ones((len(contexts), len(times), self.runs.sizes["component"]))
         known = self._known
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
-        groups = groups_between(self.runs)
+        groups = inner_groups(self.runs)
         # a gap that a run was left out of is wider than others, and tells of larger errors
         error = expected_errors(self.kernel, known, wanted, self.smoother)
         expected = error / expected_changes(self.kernel, known, wanted, groups, self.smoother)
@@ -403,7 +403,7 @@ class InterpolatedRuns:
             runs = self._align_phases(0.0)
             return changes(runs, known, wanted, groups, smoother=self.smoother)
         several = []
-        own = clock_at(self.clocks, known, wanted)
+        own = fit_clock(self.clocks, known, wanted)
         of_clocks = torch.from_numpy(self.clocks)
         since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
         for context, clock in zip(wanted, own, strict=True):
@@ -418,9 +418,9 @@ class InterpolatedRuns:
 
     def _states(self, data: xr.Dataset) -> Array:
         """Return states (k, T, n) at the contexts and times of data."""
-        return self._at(torch.from_numpy(contexts_of(data)), _times(data)).numpy()
+        return self._interpolate(torch.from_numpy(contexts_of(data)), _times(data)).numpy()
 
-    def _at(self, contexts: Tensor, times: Tensor) -> Tensor:
+    def _interpolate(self, contexts: Tensor, times: Tensor) -> Tensor:
         """Return states (k, T, n) at contexts (k, p) and times of the runs."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
@@ -447,7 +447,7 @@ class InterpolatedRuns:
     def _run(self, contexts: Tensor, times: Tensor, labels: Tensor, level: float) -> xr.Dataset:
         """Return states at contexts and times of the runs, in a dataset whose times are labels."""
         frame = self.projection.frame
-        states = self._at(contexts, times).numpy()
+        states = self._interpolate(contexts, times).numpy()
         attrs = {"units": self.runs["state"].attrs.get("units", "1"), "long_name": "interpolation"}
         run = xr.Dataset({"state": (DIMS, states, attrs)}, coords_of(frame, contexts, labels))
         if frame.layout:
@@ -458,7 +458,7 @@ class InterpolatedRuns:
         lead = (times - _times(self.runs)[0]).numpy()
         scale = self.calibration.scale(lead, np.zeros_like(states))
         half = self.calibration.factor(level) * scale * self._sizes(contexts, times)
-        return with_interval(run, half, level)
+        return add_interval(run, half, level)
 
     def _full(self, initial_state: object) -> Tensor:
         """Return first states (k, n) in the units of the data."""
@@ -471,7 +471,7 @@ class InterpolatedRuns:
             raise InputError("initial_state", expected=expected, got=got, fix=FIX)
         return torch.atleast_2d(states).double()
 
-    def _warn_outside(self, contexts: Tensor) -> None:
+    def _warn_extrapolation(self, contexts: Tensor) -> None:
         """Warn of contexts (k, p) of several parameters that are within the range of each, but not
         between the runs.
         """
@@ -479,7 +479,7 @@ class InterpolatedRuns:
         wanted = scaled(contexts.numpy(), self.runs)
         # ranges are said by the distance of the result
         is_within = ((wanted >= 0) & (wanted <= 1)).all(-1)
-        is_outside = is_within & ~are_between(wanted, known)
+        is_outside = is_within & ~are_interior(wanted, known)
         if is_outside.any():
             names = ", ".join(self.projection.frame.context_names)
             warn(
@@ -503,12 +503,12 @@ class InterpolatedRuns:
         span = samples[-1] - samples[0]
         courses = self.runs["state"].values / self._deviation
         earliest = np.inf
-        for clock in clock_at(self.clocks, self._known, wanted):
+        for clock in fit_clock(self.clocks, self._known, wanted):
             slower = np.flatnonzero(self.clocks > clock + same_clock)
             if len(slower) == 0:
                 continue
             nearest = slower[self.clocks[slower].argmin()]
-            if not comes_to_rest(courses[nearest]):
+            if not is_settling(courses[nearest]):
                 earliest = min(earliest, span * np.exp(clock - self.clocks[nearest]))
         if last > earliest:
             warn(
@@ -535,7 +535,7 @@ class InterpolatedRuns:
 
     def _check_starts(self, starts: Tensor, contexts: Tensor, time: Tensor) -> None:
         """Refuse starts that are none of the runs at these contexts."""
-        of_runs = self._at(contexts, time)[:, 0]
+        of_runs = self._interpolate(contexts, time)[:, 0]
         relative = (starts - of_runs) / torch.from_numpy(self._deviation)
         distance = float(relative.square().mean(-1).sqrt().max())
         if distance > self.tolerance:

@@ -14,11 +14,11 @@ from romkit.integrators import LearnedField
 from romkit.laws import Estimator
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import LEVEL, Bars, CalibratedLaw, measured
-from romkit.learning.contexts import coordinates_in_words, halfway
+from romkit.learning.contexts import describe_coordinates, halfway
 from romkit.learning.errors import Errors, VariableErrors, mean_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.symptoms import shifted
-from romkit.metrics import per_unit
+from romkit.metrics import pool_units
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 
@@ -54,12 +54,12 @@ class Judged:
         tell. This is its mean over these contexts. Where there are no intervals it is the mean of
         `errors["forecast"]`, and of a model with held-out runs, too, which leave its gaps as they are.
         """
-        if self._between is None:
+        if self._halfway_errors is None:
             return self.mean_errors["forecast"]
-        return float(self._between.mean())
+        return float(self._halfway_errors.mean())
 
     @functools.cached_property
-    def _between(self) -> Array | None:
+    def _halfway_errors(self) -> Array | None:
         """Errors (k,) expected halfway between neighbouring contexts of the runs; None where nothing
         tells them, or held-out runs do.
         """
@@ -80,7 +80,7 @@ class Judged:
     @property
     def scale(self) -> Array:
         """Deviations (n,) in which errors are measured."""
-        return per_unit(self.run["state_std"].values.astype(float), self.train)
+        return pool_units(self.run["state_std"].values.astype(float), self.train)
 
     @property
     def advice(self) -> str:
@@ -99,18 +99,18 @@ class Judged:
             test=self.test,
             has_inputs=bool(self.law.control_names),
             held_out=self.held_out,
-            interpolated_in=self._interpolated_in,
-            clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
+            interpolated_in=self._interpolated_parameter,
+            clocks=None if self.interpolated is None else self.interpolated.clock_range,
             in_phase=in_phase,
             late=late,
         )
 
     @property
-    def _interpolated_in(self) -> str:
+    def _interpolated_parameter(self) -> str:
         """Coordinates in which runs are interpolated; "" where they are not."""
         if self.interpolated is None:
             return ""
-        return coordinates_in_words(self.interpolated.coordinates)
+        return describe_coordinates(self.interpolated.coordinates)
 
     def _phase(self) -> tuple[float, float]:
         """Return error of the forecasts by the law when pieces are shifted in time [deviations],
@@ -136,12 +136,12 @@ class Judged:
             return None
         inside = np.nan if self.interpolated is not None else self.inside
         bars = measured(self.intervals, self.test, LEVEL, inside)
-        if self._between is None:
+        if self._halfway_errors is None:
             return bars
         # at the contexts of the runs they are narrower, where nobody needs a forecast
         calibration = self.intervals.calibration
         assert calibration is not None  # of intervals
-        widths = calibration.factor(LEVEL) * self._between
+        widths = calibration.factor(LEVEL) * self._halfway_errors
         return bars._replace(width=float(widths.mean()), widest=float(widths.max()))
 
     @property

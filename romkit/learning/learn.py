@@ -39,16 +39,16 @@ from romkit.learning.learned import Learned
 from romkit.learning.leftout import (
     LeftOut,
     fitted_model,
-    followed_by_runs,
-    held_out_runs,
     left_out,
+    runs_followed,
+    test_runs,
 )
 from romkit.learning.reading import Source, described
 from romkit.learning.rhythm import add_rhythm
-from romkit.learning.steady import SteadyModel, fields_at_rest, learned_steady
+from romkit.learning.steady import SteadyModel, learned_steady, steady_fields
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
-from romkit.verbs.law import BOUNDED, report_of
+from romkit.verbs.law import BOUNDED, write_report
 
 SEARCHED = 2 / 3
 """Share of the time in which candidates are tried: fits to whole runs take about a third of it."""
@@ -156,9 +156,9 @@ def learn(
     refuse_too_large("source", 8 * data["state"].size)
     give_back_arrays()
     policy = Policy()
-    fields = fields_at_rest(data)
+    fields = steady_fields(data)
     if fields is not None:
-        _refuse_options_of_motion(latent_dim=latent_dim, kinds=kinds, period=period)
+        _refuse_motion_options(latent_dim=latent_dim, kinds=kinds, period=period)
         train, test = _divided(fields, held_out)
         spaces = Spaces(train, _rows(train, train.sizes["trajectory"]), device=device)
         return learned_steady(spaces, test, seconds, policy)
@@ -173,12 +173,12 @@ def learn(
         chosen = _chosen(order, policy)
         of_all = fitted_model(chosen.model, ALL, bounded=bounded)
         of_folds = left_out(chosen.model, of_all.refit, bounded=bounded)
-    chosen.model.spaces.warn_of_basis()
+    chosen.model.spaces.warn_basis()
     judged = of_folds
     if test is not None:
-        judged = held_out_runs(of_all, chosen.model.spaces, test)
+        judged = test_runs(of_all, chosen.model.spaces, test)
     calibration, inside = calibrated(of_all, of_folds, chosen.model.spaces.data)
-    law = replace(of_all.law, report=report_of(order, chosen.trial.candidate, policy))
+    law = replace(of_all.law, report=write_report(order, chosen.trial.candidate, policy))
     model = Learned(
         projection=of_all.projection,
         law=law,
@@ -227,7 +227,7 @@ def _rows(data: xr.Dataset, number: int) -> list[torch.Tensor]:
     return [torch.from_numpy(fold) for fold in folds(contexts_of(data), number)]
 
 
-def _refuse_options_of_motion(**options: object) -> None:
+def _refuse_motion_options(**options: object) -> None:
     """Refuse what runs without a motion have no use for."""
     for name, value in options.items():
         if value is not None:
@@ -311,7 +311,7 @@ def _interpolated(
     if held_out:
         followed = runs.follow(judged.test)["state"].values
     else:
-        followed = followed_by_runs(candidate, model.projection)
+        followed = runs_followed(candidate, model.projection)
     forecasts = judged.forecasts.made_by(followed)
     dims = judged.run["rom"].dims
     return replace(

@@ -12,7 +12,7 @@ import xarray as xr
 
 from romkit.core import files
 from romkit.core.boundary import FilePath, Finite, Positive, validated
-from romkit.core.display import Display, as_text
+from romkit.core.display import Display, format_text
 from romkit.core.errors import InputError
 from romkit.data import fields
 from romkit.learning import saved, words
@@ -94,7 +94,7 @@ class Learned(Judged, Display):
         `upper` before the names of the variables.
 
         Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and
-        one that is none of the runs', or a forecast beyond their end, is refused. `of_law` forecasts
+        one that is none of the runs', or a forecast beyond their end, is refused. `law_facts` forecasts
         these.
 
         Args:
@@ -108,7 +108,7 @@ class Learned(Judged, Display):
                 `control`, samples (time, input) or a function of time.
         """
         options["context"] = context
-        self._refuse_arguments_of_that_name(options)
+        self._refuse_misplaced_contexts(options)
         if self.interpolated is None and self.period is None:
             _refuse_start(start)
         options |= {"duration": duration, "dt": dt}
@@ -116,7 +116,7 @@ class Learned(Judged, Display):
             options["initial_state"] = initial_state
         if self.interpolated is not None:
             forecast = fields(self.interpolated.forecast(start=start, **options))
-            return forecast.assign_attrs(forecast_by=words.way_between(self))
+            return forecast.assign_attrs(forecast_by=words.describe_interpolation(self))
         if self.period is not None:
             self._refuse_inputs(options)
             options |= self._driven(start, duration, options)
@@ -149,7 +149,7 @@ class Learned(Judged, Display):
             errors_of_variables=_map_errors(self.errors_of_variables, _relabel_errors),
         )
 
-    def _refuse_arguments_of_that_name(self, options: Mapping[str, object]) -> None:
+    def _refuse_misplaced_contexts(self, options: Mapping[str, object]) -> None:
         """Refuse a context parameter that is called like an argument, and is not in `context`."""
         arguments = {"start", "level", *inspect.signature(forecast_once).parameters}
         by_name = options.get("context") or {}
@@ -225,7 +225,7 @@ class Learned(Judged, Display):
         """
         if self.interpolated is not None:
             law_error = mean_kept(self.errors["law"])
-            fix = f"model.of_law().export(...), whose forecasts err by {law_error:.2g}"
+            fix = f"model.law_facts().export(...), whose forecasts err by {law_error:.2g}"
             raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
 
@@ -244,7 +244,7 @@ class Learned(Judged, Display):
         )
 
     def __repr__(self) -> str:
-        return as_text(self.facts())
+        return format_text(self.facts())
 
 
 def _refuse_start(start: float) -> None:

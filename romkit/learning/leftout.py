@@ -25,11 +25,11 @@ from romkit.laws.shorten import FitTo, refit_terms
 from romkit.learning.candidates import ModelCandidate, RunsCandidate, Spaces
 from romkit.learning.contexts import scaled
 from romkit.learning.errors import Forecasts, Measure, forecasts_of, together
-from romkit.learning.rollouts import quiet, quietly, rolled_out
+from romkit.learning.rollouts import quiet, quietly, roll
 from romkit.projections import Projection
 from romkit.select import Policy
 from romkit.verbs.law import short
-from romkit.verbs.sizes import gaps, sizes_between
+from romkit.verbs.sizes import gap_sizes, gaps
 
 
 class Fitted(NamedTuple):
@@ -119,7 +119,7 @@ def _denoise_law(
     if candidate.latents > 0:
         return law, None
     without_noise = jointly(law, train, seconds)
-    if without_noise is not law and candidate.follows_as_well(without_noise, law):
+    if without_noise is not law and candidate.is_tied(without_noise, law):
         assert isinstance(without_noise, Equation)
         return without_noise, partial(fit_terms, without_noise.basis)
     shorter = short(law, candidate, seconds)
@@ -135,19 +135,19 @@ def left_out(
     """Forecast the runs of each fold by a model that was fitted to the others, as `fitted_model`."""
     spaces = candidate.spaces
     contexts = scaled(contexts_of(spaces.data), spaces.data)
-    measure = Measure.by(spaces.data)
+    measure = Measure.build(spaces.data)
     runs, forecasts_of_folds, learned, widths = [], [], [], []
     for fold in track(range(len(spaces.folds)), "runs that are left out"):
         rows = spaces.folds[fold].numpy()
         projection, law, errors, _ = fitted_model(candidate, fold, refit, bounded=bounded)
         missed = spaces.left_out(fold)
-        run = rolled_out(projection, law, missed)
+        run = roll(projection, law, missed)
         forecasts = forecasts_of(run, spaces.kept(fold), missed, measure)
         forecasts_of_folds.append(forecasts._replace(state=None, truth=None))
         runs.append(run.drop_vars("truth"))
         del missed, run, forecasts
         kept = np.setdiff1d(np.arange(len(contexts)), rows)
-        learned.append(sizes_between(contexts[kept], errors[kept], contexts[rows]))
+        learned.append(gap_sizes(contexts[kept], errors[kept], contexts[rows]))
         widths.append(gaps(contexts[kept], contexts[rows]))
     test = spaces.data.isel(trajectory=np.concatenate([rows.numpy() for rows in spaces.folds]))
     # of single runs they are numbers, of which joining keeps one
@@ -163,15 +163,15 @@ def left_out(
     )
 
 
-def held_out_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
+def test_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
     """Forecast runs that nothing was chosen by and nothing was fitted to."""
     test = spaces.like(test)
-    run = rolled_out(whole.projection, whole.law, test)
+    run = roll(whole.projection, whole.law, test)
     unknown = np.full(test.sizes["trajectory"], np.nan)
     return LeftOut(test, run, forecasts_of(run, spaces.data, test), unknown, unknown)
 
 
-def followed_by_runs(candidate: RunsCandidate, projection: Projection) -> Array:
+def runs_followed(candidate: RunsCandidate, projection: Projection) -> Array:
     """Interpolate the runs of each fold between the others: states (V, T, n)."""
     spaces = candidate.spaces
     states = []

@@ -11,7 +11,7 @@ from romkit.core.runtime import versions
 from romkit.data import context_names
 from romkit.learning import words
 from romkit.learning.bars import LEVEL
-from romkit.learning.contexts import in_words
+from romkit.learning.contexts import describe_context
 from romkit.learning.errors import mean_kept
 from romkit.learning.judged import Judged
 from romkit.learning.rollouts import quiet
@@ -86,7 +86,8 @@ def _equations(learned: Judged) -> list[str]:
     section = ["## Equations", f"```text\n{text}\n```"]
     if learned.interpolated is not None:
         section.insert(
-            1, f"Of the law, model.of_law(). Forecasts are of the {words.way_between(learned)}."
+            1,
+            f"Of the law, model.of_law(). Forecasts are of the {words.describe_interpolation(learned)}.",
         )
     return section
 
@@ -97,7 +98,7 @@ def _measure(learned: Judged) -> str:
     if words.is_not_shifted(learned):
         measure += NOT_SHIFTED
     if learned.interpolated is not None:
-        measure += OF_LAW.format(way=words.way_between(learned))
+        measure += OF_LAW.format(way=words.describe_interpolation(learned))
     return measure
 
 
@@ -156,7 +157,7 @@ def _runs_table(learned: Judged) -> str:
     """Return a row for each forecast, a column for each held-out run."""
     head = [""]
     for run in range(learned.test.sizes["trajectory"]):
-        head.append(in_words(learned.test, run))
+        head.append(describe_context(learned.test, run))
     rows = []
     for name, errors in learned.errors.items():
         rows.append([name, *map(_number, errors)])
@@ -169,7 +170,7 @@ def _variables_table(learned: Judged) -> str:
     rows = []
     for name, errors in learned.errors_of_variables.items():
         in_deviations = [_number(mean_kept(values)) for values in errors.relative.values()]
-        rows.append([name, words.in_unit(errors), *in_deviations])
+        rows.append([name, words.unit_headline(errors), *in_deviations])
     return _table(head, rows)
 
 

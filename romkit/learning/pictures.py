@@ -14,13 +14,13 @@ from romkit.plotting.style import Figure
 
 def picture(learned: Judged) -> Figure:
     """Truth, model and difference of held-out runs, with the error over time."""
-    figure = plot_rollout(run_of_forecasts(learned))
+    figure = plot_rollout(forecast_run(learned))
     shown = figure.get_suptitle().replace("the first", "the worst")
     figure.suptitle(f"{words.title(learned)}\n{shown}")
     return figure
 
 
-def run_of_forecasts(learned: Judged) -> xr.Dataset:
+def forecast_run(learned: Judged) -> xr.Dataset:
     """Return forecasts of the runs that judge a model beside their truth, with errors as `errors` has
     them; the worst one is the first.
     """
@@ -28,7 +28,7 @@ def run_of_forecasts(learned: Judged) -> xr.Dataset:
     if learned.interpolated is not None:
         between = run["between"]
         run = run.assign(rom=(between.dims, between.values, run["rom"].attrs))
-        run = run.assign_attrs(forecast_by=words.way_between(learned))
+        run = run.assign_attrs(forecast_by=words.describe_interpolation(learned))
     truth = run["truth"].values / learned.scale
     changed = {}
     for error, states in (("nrmse", "rom"), ("nrmse_projected", "projected")):

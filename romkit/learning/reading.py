@@ -17,12 +17,12 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, warn
 from romkit.data.cleaning import (
-    bring_to_common_times,
+    align_times,
     fill_single_cells,
     trim_incomplete_start,
 )
 from romkit.data.clocks import OWN_TIMES
-from romkit.data.habits import warn_of_habits
+from romkit.data.habits import warn_habits
 from romkit.data.names import TRAJECTORIES
 from romkit.data.spelling import full_name
 from romkit.readers.names import Fact, guessed_time
@@ -53,10 +53,10 @@ def described(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _describe(runs, names, time)
-    common = bring_to_common_times(data)
+    common = align_times(data)
     for warning in caught:
         # it asks for what has been done
-        if common is data or not _is_of_own_times(warning.message):
+        if common is data or not _has_own_times(warning.message):
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
@@ -67,7 +67,7 @@ def described(
             "romkit.data.resampled",
             DataWarning,
         )
-    warn_of_habits(common, "jumps", "circles")
+    warn_habits(common, "jumps", "circles")
     return trim_incomplete_start(fill_single_cells(common))
 
 
@@ -82,7 +82,7 @@ def _describe(
     runs = data if fields is None else fields
     if isinstance(runs, xr.Dataset) and "state" in runs and "component" in runs.dims:
         # `describe` warns of those in other data
-        warn_of_habits(runs, "extremes", "equal runs")
+        warn_habits(runs, "extremes", "equal runs")
         return runs.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     if fields is None:
         return datasets.describe(data, context=names, time=time)
@@ -90,7 +90,7 @@ def _describe(
         return datasets.describe(fields, context=names, time="time")
 
 
-def _is_of_own_times(message: Warning | str) -> bool:
+def _has_own_times(message: Warning | str) -> bool:
     """Tell whether a warning says that runs have times of their own."""
     beginning, _ = OWN_TIMES.split("{share")
     return isinstance(message, DataWarning) and beginning in str(message)
@@ -104,7 +104,7 @@ def _static_fields(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> xr.
     time = guessed_time(facts, [])
     if isinstance(data, pd.DataFrame):
         rows = data if time is None else data.drop(columns=time).drop_duplicates()
-        fields = _one_for_each_run(rows, names)
+        fields = _match_runs(rows, names)
     else:
         has_names = bool(names) or "state" in facts
         fields = data if time is None and has_names else None
@@ -114,7 +114,7 @@ def _static_fields(data: xr.Dataset | pd.DataFrame, names: Sequence[str]) -> xr.
     return fields.expand_dims(time=TWICE).copy(deep=True)  # a view cannot be written to
 
 
-def _one_for_each_run(rows: pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
+def _match_runs(rows: pd.DataFrame, names: Sequence[str]) -> xr.Dataset | None:
     """Return rows of a table as runs; None where a run has several, or no numbers."""
     runs = [*names, *(name for name in TRAJECTORIES if name in rows)]
     if not names or not {*names} <= {*rows.columns} or rows.duplicated(runs).any():

@@ -40,7 +40,7 @@ STEPS, FEWEST_STEPS = 50, 2000
 """Steps for each sample of a run from which on its forecast counts as lost, and the fewest of all."""
 
 
-def rolled_out(projection: Projection, law: LearnedField, data: xr.Dataset) -> xr.Dataset:
+def roll(projection: Projection, law: LearnedField, data: xr.Dataset) -> xr.Dataset:
     """Rollout along runs, with an axis of trajectories."""
     solver = None
     if isinstance(law, Equation) and not law.affine:

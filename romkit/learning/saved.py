@@ -76,7 +76,7 @@ def attributes(folder: Path) -> dict[str, object]:
         assert isinstance(projection, Projection)
         values["interpolated"] = InterpolatedRuns.load(folder, projection)
     try:
-        return values | _of_numbers(content)
+        return values | _decoded(content)
     except (KeyError, TypeError, ValueError) as error:
         problem = f"is of another version of romkit ({reason(error)})"
         raise FileError(folder / LEARNED, problem=problem, fix=FIX) from error
@@ -97,7 +97,7 @@ def _numbers(learned: Judged) -> dict[str, object]:
     return content
 
 
-def _of_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
+def _decoded(content: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes from what `_numbers` made of them."""
     values = {name: content[name] for name in PLAIN}
     chosen = content["settings"]

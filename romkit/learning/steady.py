@@ -33,7 +33,7 @@ from romkit.numerics.smoothers import (
 from romkit.projections import Projection
 from romkit.select import Policy, preferred, search
 from romkit.verbs.fit import fit
-from romkit.verbs.law import report_of
+from romkit.verbs.law import write_report
 from romkit.verbs.storage import load, save
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class SteadyModel:
         )
 
 
-def of_motion(model: "Learned | SteadyModel") -> "Learned":
+def require_motion(model: "Learned | SteadyModel") -> "Learned":
     """Return a model of runs that move; refuse one of steady fields."""
     if isinstance(model, SteadyModel):
         got = "fields without a time, or that do not move"
@@ -184,7 +184,7 @@ def of_motion(model: "Learned | SteadyModel") -> "Learned":
     return model
 
 
-def fields_at_rest(data: xr.Dataset, *, settled: float = 1e-6) -> xr.Dataset | None:
+def steady_fields(data: xr.Dataset, *, settled: float = 1e-6) -> xr.Dataset | None:
     """Return the first states of runs that do not move, at two times, and print what they are; None
     for others.
 
@@ -220,7 +220,7 @@ def learned_steady(
     """Choose a smoother by fields that are left out, and interpolate all fields by it.
 
     Args:
-        spaces: of fields as of `fields_at_rest`, each context a fold: a fit costs next to nothing.
+        spaces: of fields as of `steady_fields`, each context a fold: a fit costs next to nothing.
         test: fields that judge the model in place of left-out ones; None for these.
         seconds: of the processor, about.
         policy: rule of the choice.
@@ -246,7 +246,7 @@ def learned_steady(
         baselines = [_baseline_errors(train, test, np.arange(test.sizes["trajectory"]))]
     nearest, mean = (np.concatenate(errors) for errors in zip(*baselines, strict=True))
     errors = {"prediction": prediction, "nearest field": nearest, "mean of the fields": mean}
-    return SteadyModel(runs, str(best.interpolation), report_of(order, best, policy), errors)
+    return SteadyModel(runs, str(best.interpolation), write_report(order, best, policy), errors)
 
 
 def _determined(fields: int, parameters: int, *, oversampling: int = 2) -> list[Smoother]:

@@ -16,7 +16,7 @@ from romkit.data.context import contexts_of
 from romkit.learning.contexts import number_of_contexts
 
 
-def spread_of_individuals(data: xr.Dataset, *, fewest: int = 6, unexplained: float = 0.7) -> float:
+def individual_spread(data: xr.Dataset, *, fewest: int = 6, unexplained: float = 0.7) -> float:
     """Root mean square difference of runs from what their context tells [deviations]; NaN where it
     tells nearly all, or cannot be told, as of runs whose inputs differ.
 
@@ -33,7 +33,7 @@ def spread_of_individuals(data: xr.Dataset, *, fewest: int = 6, unexplained: flo
     """
     if "control" in data:
         return np.nan
-    of_repeats = difference_of_repeats(data)
+    of_repeats = repeat_difference(data)
     if of_repeats > 0:
         return of_repeats
     contexts = contexts_of(data)
@@ -53,7 +53,7 @@ def spread_of_individuals(data: xr.Dataset, *, fewest: int = 6, unexplained: flo
     return spread
 
 
-def difference_of_repeats(data: xr.Dataset, *, alike: float = 0.01, starts: float = 0.2) -> float:
+def repeat_difference(data: xr.Dataset, *, alike: float = 0.01, starts: float = 0.2) -> float:
     """Root mean square difference of runs at nearly equal contexts that start alike, for one run of
     each pair [deviations]; NaN where there are none.
 
@@ -125,7 +125,7 @@ RUNS, SAMPLES = 8, 400
 """Most runs, and samples of each, that are compared with each other."""
 
 
-def share_of_opposite_ways(data: xr.Dataset, *, returns: int = 10) -> float:
+def opposite_share(data: xr.Dataset, *, returns: int = 10) -> float:
     """Return share of the returns to a state from which a run goes in the opposite direction; 0
     where runs hardly return.
 
@@ -140,13 +140,13 @@ def share_of_opposite_ways(data: xr.Dataset, *, returns: int = 10) -> float:
     for run in states[rows]:
         complete = run[np.isfinite(run).all(-1)]
         step = max(1, int(np.ceil(len(complete) / SAMPLES)))
-        cosines += _cosines_of_returns(complete[::step])
+        cosines += _return_cosines(complete[::step])
     if len(cosines) < returns:
         return 0.0
     return float(np.mean(np.array(cosines) < 0))
 
 
-def quarter_of_period(data: xr.Dataset) -> int | None:
+def quarter_period(data: xr.Dataset) -> int | None:
     """Return samples after which the states of the runs are first uncorrelated with what they were,
     a quarter of a period; None where they never are, or times are uneven.
     """
@@ -172,7 +172,7 @@ def _standardise(states: Array, *, rounding: float = 1e-9) -> Array:
     return states[..., moves] / deviation[moves]
 
 
-def _cosines_of_returns(run: Array, *, near: float = 0.1, left: float = 0.3) -> list[float]:
+def _return_cosines(run: Array, *, near: float = 0.1, left: float = 0.3) -> list[float]:
     """Cosines between the directions in which a run (T, n) leaves a state, and leaves it again after
     it has come back to it.
 

@@ -11,7 +11,7 @@ from romkit.laws import Equation
 from romkit.learning.advice import WITHOUT_A_MODEL
 from romkit.learning.bars import LEVEL, Bars
 from romkit.learning.contexts import (
-    coordinates_in_words,
+    describe_coordinates,
     further_contexts,
     number_of_contexts,
 )
@@ -35,10 +35,10 @@ def facts(learned: Judged) -> dict[str, str]:
     """Return the model in a few facts: its kind, errors, bars, repeats and advice."""
     kind = law(learned)
     if learned.interpolated is not None:
-        kind = f"{way_between(learned)}; of_law() has {kind}"
+        kind = f"{describe_interpolation(learned)}; law_facts() has {kind}"
     entries = {"learned": kind, "error": error(learned)}
     if len(learned.errors_of_variables) > 1 or _has_unit(learned):
-        entries["of each"] = error_of_each(learned)
+        entries["of each"] = list_errors(learned)
     entries |= {"runs": held_out(learned), "bars": bars(learned)}
     if _is_complete(learned) and equations(learned):
         entries["law"] = "\n".join(equations(learned))
@@ -63,10 +63,10 @@ def held_out(learned: Judged) -> str:
     return f"all {number}; {judged_by} were left out in turn to judge it"
 
 
-def way_between(learned: Judged) -> str:
+def describe_interpolation(learned: Judged) -> str:
     """Return forecasts between runs, in words."""
     assert learned.interpolated is not None  # by which it forecasts
-    names = coordinates_in_words(learned.interpolated.coordinates)
+    names = describe_coordinates(learned.interpolated.coordinates)
     phases = "times" if learned.interpolated.clocks is None else "phases"
     return f"runs interpolated in {names} at equal {phases}"
 
@@ -110,7 +110,7 @@ def law(learned: Judged) -> str:
     names = context_names(learned.train)
     coordinates = dict(zip(names, coordinates_of(learned.train), strict=True))
     if {*coordinates.values()} - {PLAIN}:
-        text = f"{text} in {coordinates_in_words(coordinates)}"
+        text = f"{text} in {describe_coordinates(coordinates)}"
     return text
 
 
@@ -198,21 +198,21 @@ def headline(learned: Judged) -> str:
     return f"{learned.error:.2g}"
 
 
-def error_of_each(learned: Judged, *, most_variables: int = 6) -> str:
+def list_errors(learned: Judged, *, most_variables: int = 6) -> str:
     """Headline of each variable, in its unit and in its deviation.
 
     `most_variables`: variables whose errors are printed; a report has those of all.
     """
     entries = []
     for name, errors in learned.errors_of_variables.items():
-        entries.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g} of its own)")
+        entries.append(f"{name} {unit_headline(errors)} ({errors.in_deviations:.2g} of its own)")
     shown = f"at {judges(learned)}: {', '.join(entries[:most_variables])}"
     if len(entries) > most_variables:
         shown = f"{shown} and {len(entries) - most_variables} more, in the report"
     return shown
 
 
-def in_unit(errors: VariableErrors) -> str:
+def unit_headline(errors: VariableErrors) -> str:
     """Headline of a variable in its unit."""
     if errors.units in NO_UNIT:
         return f"{errors.in_unit:.2g}"
@@ -226,7 +226,7 @@ def bars(learned: Judged, *, few_runs: int = 4) -> str:
     """
     intervals = learned.bars
     if intervals is None:
-        return without_bars(learned)
+        return explain_missing_bars(learned)
     few = ": too few for a width to rely on" if intervals.runs < few_runs else ""
     return (
         f"of level {LEVEL:.0%}, {_width(learned)}; they rest on "
@@ -256,13 +256,13 @@ def _lost(bars: Bars) -> str:
 
 def _individuals(learned: Judged) -> str:
     """Reason of wide intervals, where runs differ by more than the context explains."""
-    spread = learned.evidence.spread_of_individuals
+    spread = learned.evidence.individual_spread
     if not spread > 0:
         return ""
     return f". They hold the differences between individuals, {spread:.2g} deviations"
 
 
-def without_bars(learned: Judged) -> str:
+def explain_missing_bars(learned: Judged) -> str:
     """Say why there are no intervals, and what would give some."""
     contexts = contexts_of(learned.train)
     names = context_names(learned.train)

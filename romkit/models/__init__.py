@@ -2,7 +2,7 @@
 
 from romkit.models.flow import LatentFlow
 from romkit.models.match import Dynamics, check_field, check_match
-from romkit.models.reduced import AtContexts, ReducedModel, constant, in_double, trained_dynamics
+from romkit.models.reduced import AtContexts, ReducedModel, constant, double_copy, trained_dynamics
 
 __all__ = [
     "AtContexts",
@@ -12,6 +12,6 @@ __all__ = [
     "check_field",
     "check_match",
     "constant",
-    "in_double",
+    "double_copy",
     "trained_dynamics",
 ]

@@ -10,7 +10,7 @@ from romkit.core.types import Array
 from romkit.projections import Frame
 
 
-def warn_of_distant_start(
+def warn_distant_start(
     run: xr.Dataset, given: Tensor, frame: Frame, *, distant: float = 0.5
 ) -> None:
     """Warn where a run begins far from the states that were given.

@@ -41,13 +41,13 @@ def add_extrapolation(
         `state_distance`, 1 where the samples of a law end, or the residual of sampled rows is ten
         times that of training data.
     """
-    beyond = _distance_outside(contexts, frame)
-    way = _off_hull(contexts, frame)
+    beyond = _hull_distance(contexts, frame)
+    way = _hull_offset(contexts, frame)
     run = _add_context_distance(run, beyond, way)
-    reasons = _context_in_words(beyond, frame) + _hull_in_words(beyond, way, frame)
+    reasons = _describe_context(beyond, frame) + _describe_hull(beyond, way, frame)
     if distance is not None:
         run = _add_state_distance(run, distance)
-        reasons += _state_in_words(run["state_distance"])
+        reasons += _describe_state(run["state_distance"])
     if reasons:
         fix = "context_distance and state_distance of the result say how far"
         warn(
@@ -57,7 +57,7 @@ def add_extrapolation(
     return run
 
 
-def _distance_outside(contexts: Tensor, frame: Frame) -> Tensor:
+def _hull_distance(contexts: Tensor, frame: Frame) -> Tensor:
     """Return distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of
     it.
     """
@@ -69,7 +69,7 @@ def _distance_outside(contexts: Tensor, frame: Frame) -> Tensor:
     return (scaled.abs() - half_width - rounding).clamp(min=0)
 
 
-def _off_hull(contexts: Tensor, frame: Frame) -> Tensor:
+def _hull_offset(contexts: Tensor, frame: Frame) -> Tensor:
     """Way (C, p) or (C, T, p) to contexts from the nearest point of the hull of those of the training,
     in half widths; zero where the range of each parameter says what is known.
 
@@ -99,19 +99,19 @@ def _ways(points: Array, wanted: Tensor, *, most_solved: int = 2000) -> Tensor:
     second.
     """
     if wanted.ndim == 2:
-        return torch.from_numpy(_ways_of_each(points, wanted.numpy()))
+        return torch.from_numpy(_split_ways(points, wanted.numpy()))
     number = wanted.shape[1]
     solved = max(2, most_solved // len(wanted))
     rows = np.unique(np.linspace(0, number - 1, solved).round().astype(int))
     courses = []
     for course in wanted.numpy():
-        ways = _ways_of_each(points, course[rows])
+        ways = _split_ways(points, course[rows])
         columns = [np.interp(np.arange(number), rows, column) for column in ways.T]
         courses.append(np.stack(columns, axis=-1))
     return torch.from_numpy(np.stack(courses))
 
 
-def _ways_of_each(points: Array, wanted: Array, *, one: float = 1e3) -> Array:
+def _split_ways(points: Array, wanted: Array, *, one: float = 1e3) -> Array:
     """Ways (N, q) from the hull, by the least squares over weights of the points that are not negative
     and sum to one.
 
@@ -152,7 +152,7 @@ def _add_state_distance(run: xr.Dataset, distance: TensorMap) -> xr.Dataset:
     return run.assign(state_distance=(dims, values.detach().numpy(), attrs))
 
 
-def _context_in_words(beyond: Tensor, frame: Frame) -> list[str]:
+def _describe_context(beyond: Tensor, frame: Frame) -> list[str]:
     furthest = beyond.flatten(0, -2).amax(0).tolist()
     middles = frame.context_shift.tolist()
     reasons = []
@@ -166,7 +166,7 @@ def _context_in_words(beyond: Tensor, frame: Frame) -> list[str]:
     return reasons
 
 
-def _hull_in_words(beyond: Tensor, way: Tensor, frame: Frame) -> list[str]:
+def _describe_hull(beyond: Tensor, way: Tensor, frame: Frame) -> list[str]:
     """Return parameters whose values are each within the range, but not together."""
     within = (beyond == 0).all(-1)
     apart = way[within]  # (N, p)
@@ -182,22 +182,22 @@ def _hull_in_words(beyond: Tensor, way: Tensor, frame: Frame) -> list[str]:
     return [f"{joint} together by up to {distance:.2g} half widths from what lies between runs"]
 
 
-def _state_in_words(distance: xr.DataArray) -> list[str]:
+def _describe_state(distance: xr.DataArray) -> list[str]:
     away = distance > 1
     if not bool(away.any()):
         return []
-    left_at = int(_any_along(away, "time").values.argmax())
+    left_at = int(_any_sample(away, "time").values.argmax())
     begin = float(distance["time"][left_at])
     number = distance.sizes.get("trajectory", 1)
     which = ""
     if number > 1:
-        leaving = int(_any_along(away, "trajectory").sum())
+        leaving = int(_any_sample(away, "trajectory").sum())
         which = f" of {leaving} of {number} trajectories"
     largest = float(distance.max())
     size = f"distance up to {largest:.3g}, and the training states end at 1"
     return [f"the state{which} from t={begin:.4g} on ({size})"]
 
 
-def _any_along(flags: xr.DataArray, dim: str) -> xr.DataArray:
+def _any_sample(flags: xr.DataArray, dim: str) -> xr.DataArray:
     """Tell whether any flag is set, for each entry along a dimension."""
     return flags.any([name for name in flags.dims if name != dim])

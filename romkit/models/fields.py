@@ -96,7 +96,7 @@ class LatentModel:
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
         check_single(projection)
-        self.reduced = ReducedModel.of(projection, dynamics, system)
+        self.reduced = ReducedModel.build(projection, dynamics, system)
         check_field(self.reduced.dynamics)
         frame = projection.frame
         self.order = self.reduced.order
@@ -157,7 +157,7 @@ def _check_one_state(start: Tensor, sizes: Sequence[int]) -> None:
 Model = FullModel | LatentModel
 
 
-def model_of(
+def find_model(
     source: System | Projection, dynamics: Dynamics | None, system: System | None
 ) -> Model:
     """Return model of a source: a system, or a projection with its dynamics.

@@ -82,7 +82,7 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
     return coords
 
 
-def counted_from_start(run: xr.Dataset) -> xr.Dataset:
+def count_relative(run: xr.Dataset) -> xr.Dataset:
     """Return a run whose times are those since its first state, and not since the date of the data."""
     time = run["time"]
     about = time.attrs | {"units": strip_origin(unit_of(time))}
@@ -120,7 +120,7 @@ def provenance(
     }
 
 
-def decoded_in_chunks(
+def decode_chunks(
     P: Operator, problem: Problem, states: Tensor, chunks: Sequence[tuple[int, ...]]
 ) -> list[Chunked]:
     """Return parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T,

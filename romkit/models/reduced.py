@@ -33,7 +33,7 @@ from romkit.models.match import check_dynamics
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
 from romkit.systems import System
-from romkit.systems.motion import lost_in, warn_of_lost
+from romkit.systems.motion import find_diverged, warn_lost
 from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.sampled import Sampled
 from romkit.systems.terms import Quadratic
@@ -65,7 +65,7 @@ class ReducedModel:
     device: torch.device = CPU
 
     @classmethod
-    def of(
+    def build(
         cls,
         projection: Projection,
         dynamics: LatentDynamics | None = None,
@@ -82,8 +82,8 @@ class ReducedModel:
         if device is None:
             device = CPU
         check_dynamics(dynamics, projection)
-        system = _looked_at(dynamics, system, projection.basis)
-        return cls(in_double(projection), dynamics, system, torch.device(device))
+        system = _observe(dynamics, system, projection.basis)
+        return cls(double_copy(projection), dynamics, system, torch.device(device))
 
     def at(self, contexts: Contexts, control: Control | None = None) -> "AtContexts":
         """Return the model at contexts of trajectories, and with inputs of a law that has some."""
@@ -287,10 +287,10 @@ class AtContexts:
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
-                decoded = record.decoded_in_chunks(P, self.problem, solution.states, chunks)
-        lost = lost_in(solution.states, solution.status, start)
+                decoded = record.decode_chunks(P, self.problem, solution.states, chunks)
+        lost = find_diverged(solution.states, solution.status, start)
         if lost.rows:
-            warn_of_lost(lost, "reduced model", times, ADVICE)
+            warn_lost(lost, "reduced model", times, ADVICE)
         projection = self.model.projection
         over_time = self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)
@@ -325,11 +325,11 @@ class AtContexts:
 
 def constant(c: Tensor) -> Contexts:
     """Return contexts (C, p) that stay."""
-    # not by `Contexts.of`: filters and page call this at each observation and move of a slider
+    # not by `Contexts.build`: filters and page call this at each observation and move of a slider
     return Contexts._make((c, c, None, (), None))
 
 
-def in_double(projection: Projection) -> Projection:
+def double_copy(projection: Projection) -> Projection:
     """Copy in float64 on the CPU: laws of projections then hold to rounding."""
     return copy.deepcopy(projection).cpu().double()
 
@@ -339,14 +339,14 @@ def trained_dynamics(projection: Projection) -> LatentDynamics:
     report: Any = projection.report
     if report.get("seeds"):
         report = report["seeds"][0]
-    dynamics = _dynamics_of(report)
+    dynamics = _find_dynamics(report)
     speed = projection.report.get("speed")
     if isinstance(speed, dict) and isinstance(dynamics, Galerkin | PetrovGalerkin):
-        return replace(dynamics, speed=Speed.of_dict(speed))
+        return replace(dynamics, speed=Speed.unpack(speed))
     return dynamics
 
 
-def _dynamics_of(report: dict[str, object]) -> LatentDynamics:
+def _find_dynamics(report: dict[str, object]) -> LatentDynamics:
     """Dynamics that the recipe of a report names; files of strangers may hold anything there."""
     recipe = report.get("recipe", {})
     if not isinstance(recipe, dict):
@@ -360,9 +360,7 @@ def _dynamics_of(report: dict[str, object]) -> LatentDynamics:
     return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
 
 
-def _looked_at(
-    dynamics: LatentDynamics, system: System | None, basis: Basis | None
-) -> System | None:
+def _observe(dynamics: LatentDynamics, system: System | None, basis: Basis | None) -> System | None:
     """Return the system in the form that dynamics look at: in the coordinates of a basis, if it has
     polynomial terms.
     """

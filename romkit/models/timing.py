@@ -21,7 +21,7 @@ from romkit.models.reduced import AtContexts, ReducedModel, trained_dynamics
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import Adaptive
-from romkit.solvers.base import looks_at_time
+from romkit.solvers.base import is_time_dependent
 from romkit.systems import System
 
 RETURNS = 3
@@ -94,7 +94,7 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
             fix="give longer runs at more contexts, or leave the speed out",
         )
     copied = copy.deepcopy(projection)
-    copied.report = {**projection.report, "speed": speed.as_dict()}
+    copied.report = {**projection.report, "speed": speed.pack()}
     return copied
 
 
@@ -104,7 +104,7 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
     """
     # dynamics of romkit, which training follows, are dataclasses
     dynamics = replace(cast("Any", trained_dynamics(projection)), speed=None)
-    model = ReducedModel.of(projection, dynamics, system)
+    model = ReducedModel.build(projection, dynamics, system)
     contexts = torch.from_numpy(context_columns(data, system.context_names))
     times = times_of(data)
     at = model.fix_context(contexts)
@@ -146,7 +146,7 @@ def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
 
 def _check_autonomous(at: AtContexts, times: Tensor) -> None:
     start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
-    if looks_at_time(at.problem.field, times[0], at.decode(start)[0].detach()):
+    if is_time_dependent(at.problem.field, times[0], at.decode(start)[0].detach()):
         raise InputError(
             "system",
             expected="a field that does not depend on time",

@@ -2,7 +2,7 @@
 
 from romkit.numerics.design import Design
 from romkit.numerics.errors import LOST, forecast_error
-from romkit.numerics.folds import between_ends, folds, groups_of
+from romkit.numerics.folds import find_interior, folds, groups_of
 from romkit.numerics.smoothers import (
     Covariance,
     Kriging,
@@ -24,9 +24,9 @@ __all__ = [
     "Polynomial",
     "Smoother",
     "Spline",
-    "between_ends",
     "changes",
     "chosen",
+    "find_interior",
     "folds",
     "forecast_error",
     "groups_of",

@@ -45,7 +45,7 @@ class Design:
         """Return coefficients (K, ...) of values (C, ...)."""
         return torch.einsum("kc,c...->k...", self.inverse, values)
 
-    def residuals_left_out(self, values: Tensor, groups: Sequence[Tensor | Array]) -> Tensor:
+    def validation_residuals(self, values: Tensor, groups: Sequence[Tensor | Array]) -> Tensor:
         """Return residuals (C, ...) of values (C, ...) at the rows of each group, of a fit without
         these; zero at rows in no group.
 

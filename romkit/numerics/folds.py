@@ -38,7 +38,7 @@ def folds(contexts: Array, number: int, seed: int = 0) -> list[Array]:
         inner = np.arange(len(groups))
     else:
         representatives = np.array([group[0] for group in groups])
-        inner = np.flatnonzero(between_ends(contexts[representatives]))
+        inner = np.flatnonzero(find_interior(contexts[representatives]))
     if len(inner) < 2:
         inner = np.arange(len(groups))
     if contexts.shape[1] > 1:
@@ -58,7 +58,7 @@ def groups_of(contexts: Array) -> list[Array]:
     return [np.flatnonzero(number.ravel() == k) for k in range(len(values))]
 
 
-def between_ends(contexts: Array) -> Array:
+def find_interior(contexts: Array) -> Array:
     """Tell which contexts (C, p) are at no end of a parameter that varies, (C,)."""
     low = contexts.min(0)
     high = contexts.max(0)

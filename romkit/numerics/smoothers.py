@@ -205,11 +205,11 @@ def left_out(smoother: Smoother, contexts: Tensor, groups: Groups) -> Tensor:
 def changes(smoother: Smoother, contexts: Tensor, wanted: Tensor, groups: Groups) -> Tensor:
     """Return changes (G, k, C) of the weights at wanted contexts without the runs of each group."""
     weights = smoother.weights(contexts, wanted)
-    by_group = torch.zeros(len(groups), *weights.shape, dtype=torch.float64)
+    group_matrices = torch.zeros(len(groups), *weights.shape, dtype=torch.float64)
     for number, group in enumerate(groups):
         kept = _kept(len(contexts), torch.as_tensor(group))
-        by_group[number][:, kept] = smoother.weights(contexts[kept], wanted)
-    return by_group - weights
+        group_matrices[number][:, kept] = smoother.weights(contexts[kept], wanted)
+    return group_matrices - weights
 
 
 def chosen(

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.conversions import convert_to_model
+from romkit.data.conversions import convert_data
 from romkit.data.grids import stack_components, unstacked
 from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units
-from romkit.metrics import deviations, per_unit
+from romkit.metrics import deviations, pool_units
 from romkit.numerics import forecast_error
 from romkit.plotting import style
 from romkit.plotting.pictures import (
@@ -90,7 +90,7 @@ def plot_forecast(
     on_grid = _grid_variables(shown) if components is None else []
     if on_grid:
         truth_fields = None if truth is None else _split_vectors(unstacked(truth))
-        figure, omission = _draw_on_grid(shown, truth_fields, on_grid, number)
+        figure, omission = _draw_grid(shown, truth_fields, on_grid, number)
         style.entitle(figure, f"{heading}\n{omission}")
         return figure
     chosen = _chosen(components, runs, names)
@@ -125,7 +125,7 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
     # in dimensions of its own a forecast has no deviations of its training
     has_deviation = "state_std" in runs
     std = runs["state_std"].values.astype(float) if has_deviation else deviations(states)
-    error = np.mean(forecast_error(runs["state"].values, values, per_unit(std, runs)))
+    error = np.mean(forecast_error(runs["state"].values, values, pool_units(std, runs)))
     told = [f"error {error:.2g} standard deviations{'' if has_deviation else ' of the truth'}"]
     if "lower" in runs:
         inside = (values >= runs["lower"].values) & (values <= runs["upper"].values)
@@ -184,7 +184,7 @@ def _split_vectors(fields: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(variables, attrs=fields.attrs)
 
 
-def _draw_on_grid(
+def _draw_grid(
     runs: xr.Dataset, truth: xr.Dataset | None, names: list[str], number: int
 ) -> tuple[Figure, str]:
     """Return maps of the first run at some times, or each run along a line over time; and what they
@@ -207,7 +207,7 @@ def _draw_on_grid(
         height = 1.7
     rows: list[Row] = []
     for name in names:
-        rows += _rows_of(runs, truth, name, entries)
+        rows += _panel_rows(runs, truth, name, entries)
     with style.style():
         shape = len(rows), len(entries)
         figure, axes = style.panels(*shape, height=height, sharex=True, sharey=True)
@@ -217,7 +217,7 @@ def _draw_on_grid(
     return figure, told
 
 
-def _rows_of(
+def _panel_rows(
     runs: xr.Dataset, truth: xr.Dataset | None, name: str, entries: Sequence[dict[str, int]]
 ) -> list[Row]:
     """Truth, forecast, difference and half width of a variable, as far as they are known."""
@@ -305,7 +305,7 @@ def _checked_truth(
     truth = stack_components(truth, layout_of(runs))
     truth = style.members(truth).isel(seed=0, drop=True)
     check_components("truth", truth, names)
-    truth = convert_to_model("truth", truth, Units.of(runs, []), [])
+    truth = convert_data("truth", truth, Units.read(runs, []), [])
     count = runs.sizes["trajectory"]
     got = truth.sizes["trajectory"]
     if got < count:

@@ -83,7 +83,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         grid = figure.add_gridspec(
             number + 1, len(columns), height_ratios=[*[1.0] * number, 1.4], wspace=0.03
         )
-        panels = style.grid_of_panels(figure, grid, number, len(columns))
+        panels = style.panel_grid(figure, grid, number, len(columns))
         if drawn:
             draw_rows(figure, panels, _rows(one_seed, drawn, columns))
         else:

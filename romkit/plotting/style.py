@@ -106,7 +106,7 @@ def panels(
     return figure, grid
 
 
-def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> Array:
+def panel_grid(figure: Figure, grid: GridSpec, rows: int, columns: int) -> Array:
     """Panels (rows, columns) in the places of a grid, with numbers on the outer axes alone."""
     panels = np.empty((rows, columns), dtype=object)
     lowest = rows - 1
@@ -227,13 +227,13 @@ def plane(values: xr.DataArray) -> tuple[str, str] | None:
     if len(along) != 2:
         return None
     points = np.stack([values[name].values for name in along], -1).astype(float)  # (P, 2)
-    if _are_on_a_line(points):  # which spans no triangles
+    if _are_collinear(points):  # which spans no triangles
         return None
     upwards, across = sorted(along, key=lambda name: name.lower() in TO_THE_RIGHT)
     return upwards, across
 
 
-def _are_on_a_line(points: np.ndarray, *, narrow: float = 1e-6) -> bool:
+def _are_collinear(points: np.ndarray, *, narrow: float = 1e-6) -> bool:
     """Tell whether points (P, 2) are on a line, but for a share `narrow` of its length."""
     sizes = np.linalg.svd(points - points.mean(0), compute_uv=False)
     return len(points) < 3 or not sizes[1] > narrow * sizes[0]

@@ -15,7 +15,7 @@ from romkit.core.boundary import unchecked
 from romkit.core.display import Display, append_unit, first_line, pairs
 from romkit.data.context import context_columns
 from romkit.data.contexts import context_array, one_context, only_one
-from romkit.data.conversions import in_unit, parameters_in_units
+from romkit.data.conversions import convert_parameters, convert_values
 from romkit.data.spelling import complete_keys
 from romkit.data.trajectories import check_context
 from romkit.projections.frame import Frame
@@ -186,7 +186,7 @@ class Projection(Display, nn.Module):
         maps = self.at(self.frame.normalise_context(c))
         return unchecked(Operator)(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
-    def for_law(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
+    def law_space(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
         """Return the projection and the data whose latent motion a law describes: of shapes, if
         shifts are factored out.
         """
@@ -263,21 +263,21 @@ class Projection(Display, nn.Module):
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
-            values = context_columns(_in_units(context, names, units), names)
+            values = context_columns(_convert(context, names, units), names)
         elif context is not None:
             return one_context(context, names).to(device, torch.float64)
         else:
             named = complete_keys(named, names)
-            values = context_array(names, parameters_in_units(named, names, units))
+            values = context_array(names, convert_parameters(named, names, units))
         # single precision may not tell contexts apart that are large beside their range
         c = torch.as_tensor(values, dtype=torch.float64, device=device)
         # all seeds share it
         return c if self.seeds is None else c.unsqueeze(0)
 
 
-def _in_units(data: xr.Dataset, names: Sequence[str], units: Sequence[str]) -> xr.Dataset:
+def _convert(data: xr.Dataset, names: Sequence[str], units: Sequence[str]) -> xr.Dataset:
     """Return data whose parameters are in these units."""
     parameters = {}
     for name, unit in zip(names, units, strict=True):
-        parameters[name] = in_unit("context", name, data[name], unit).variable
+        parameters[name] = convert_values("context", name, data[name], unit).variable
     return data.assign_coords(parameters)

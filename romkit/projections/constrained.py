@@ -27,12 +27,12 @@ from romkit.projections.layers import (
 from romkit.projections.linear import leading_modes
 from romkit.projections.networks import Embedding, JointMaps
 from romkit.projections.sizes import check_chain, check_embedding
-from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePair, over_contexts
+from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePair, expand_contexts
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
 
-def around(latent_dim: int, n: int, first: int = 24, second: int = 48) -> tuple[int, ...]:
+def typical_layers(latent_dim: int, n: int, first: int = 24, second: int = 48) -> tuple[int, ...]:
     """Return the default sizes (m, 24, 48, n) of layers of an NcAE behind a basis, or whose weights
     follow the context, as far as n allows.
     """
@@ -185,7 +185,7 @@ class Modulated(Constrained):
         super().__init__(frame, generator, config, layers, embedding[-1])
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
 
-    def read_off_modes(self, y: Tensor) -> None:
+    def initialise_modes(self, y: Tensor) -> None:
         """Weights that read off the leading modes of snapshots y (N, n): a start for training."""
         outer = self.config["layers"][-2]
         for k, weight in enumerate(self.weights):
@@ -259,13 +259,13 @@ class WeightsNcAE(Modulated):
 
     @classmethod
     def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
-        return around(latent_dim, n)
+        return typical_layers(latent_dim, n)
 
     def at(self, c: Tensor) -> LayerPairs:
         signal = self.embedding(c)
-        return layer_pairs(self._weights_at(signal), self.slopes, self.biases, signal)
+        return layer_pairs(self._weights(signal), self.slopes, self.biases, signal)
 
-    def _weights_at(self, signal: Tensor) -> Iterator[Pair]:
+    def _weights(self, signal: Tensor) -> Iterator[Pair]:
         """Φ(c) and Ψ of each layer."""
         for follower, weight in zip(self.followers, self.weights, strict=True):
             phi, psi = weight()
@@ -275,7 +275,7 @@ class WeightsNcAE(Modulated):
         """Return mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
         total = torch.zeros(())
         for weight, layer in zip(self.weights, maps.layers, strict=True):
-            psi = over_contexts(layer.psi, layer.phi)
+            psi = expand_contexts(layer.psi, layer.phi)
             apart = weight.penalty(layer.phi, psi)
             if apart.ndim > 1:
                 apart = apart.flatten(1).mean(1)
@@ -283,7 +283,7 @@ class WeightsNcAE(Modulated):
         return total
 
     def initialise(self, y: Tensor, c: Tensor) -> None:
-        self.read_off_modes(y)
+        self.initialise_modes(y)
 
 
 class BiasNcAE(Modulated):

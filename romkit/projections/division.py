@@ -33,7 +33,7 @@ class Division(NamedTuple):
         return max(least, self.contexts - left_out)
 
     @classmethod
-    def of(cls, c: Tensor) -> "Division":
+    def build(cls, c: Tensor) -> "Division":
         """Division of snapshots with contexts c (N, p), in the order of time: by whole contexts, or
         in blocks of time where no context lies between others, or where contexts move.
         """
@@ -51,12 +51,12 @@ class Division(NamedTuple):
             pieces.append(rows_of_context)
         inner = _inner(contexts)
         if not inner:
-            return cls._divide_in_blocks(pieces)
+            return cls._divide_blocks(pieces)
         folds = [[k] for k in inner]
         return cls(pieces, folds, count)
 
     @classmethod
-    def _divide_in_blocks(cls, pieces: list[Tensor]) -> "Division":
+    def _divide_blocks(cls, pieces: list[Tensor]) -> "Division":
         """Division of each context's snapshots into blocks of time, of which the k-th of all
         contexts are left out together.
         """
@@ -90,7 +90,7 @@ def _inner(contexts: Tensor) -> list[int]:
     high = high[varies]
     at_ends = (contexts == low) | (contexts == high)
     corner = at_ends.all(1)
-    alone = _alone_at(contexts, low) | _alone_at(contexts, high)
+    alone = _isolated(contexts, low) | _isolated(contexts, high)
     inside = torch.nonzero(~(corner | alone)).flatten().tolist()
     # neighbours that are both left out would leave a gap that no later fit has
     if len(contexts) > 5:
@@ -99,7 +99,7 @@ def _inner(contexts: Tensor) -> list[int]:
     return inside[::step]
 
 
-def _alone_at(contexts: Tensor, end: Tensor) -> Tensor:
+def _isolated(contexts: Tensor, end: Tensor) -> Tensor:
     """Tell whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
     at_end = contexts == end  # (C, p)
     single = at_end.sum(0) == 1

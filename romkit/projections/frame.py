@@ -69,7 +69,7 @@ class Frame(nn.Module):
         state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without
             one.
         state_std: (n,) standard deviation of each component over the training data, 0 of a constant
-            one. Errors are normalised by those of a unit, `romkit.metrics.per_unit`.
+            one. Errors are normalised by those of a unit, `romkit.metrics.pool_units`.
         context_shift, context_scale: (p,).
         exact: these in float64, which a projection that is made double gets back; and `contexts`
             (K, p), those of the training, where several parameters vary and nobody has declared their
@@ -193,14 +193,14 @@ class Frame(nn.Module):
         self._take(inner)
         state = data["state"].transpose(*DIMS)
         if state.chunks:
-            mean, square = self._moments_of_chunks(state)
+            mean, square = self._chunk_moments(state)
         else:
-            mean, square = self._moments_of_trajectories(state)
+            mean, square = self._trajectory_moments(state)
         variance = np.maximum(square - mean**2, 0)
         self._set(state_std=np.sqrt(variance))
         return self
 
-    def _moments_of_chunks(self, state: xr.DataArray) -> tuple[Array, Array]:
+    def _chunk_moments(self, state: xr.DataArray) -> tuple[Array, Array]:
         """Return mean and mean square (n,) of the deviations of complete snapshots from the mean of
         the basis, by dask.
 
@@ -223,7 +223,7 @@ class Frame(nn.Module):
             warn(f"{expected}, {got}; data.load() fills them in", DataWarning)
         return total / count, squares / count
 
-    def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[Array, Array]:
+    def _trajectory_moments(self, state: xr.DataArray) -> tuple[Array, Array]:
         """Return values of one trajectory at a time: they are in a file, perhaps larger than
         memory.
         """
@@ -405,7 +405,7 @@ def _exceeds_float32(size: str) -> InputError:
 def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     """Frame of these data with scales of one."""
     contexts = context_names(data)
-    units = Units.of(data, contexts)
+    units = Units.read(data, contexts)
     layout = layout_of(data)
     ranges = zip(contexts, *context_ranges(data), strict=True)
     frame = Frame(

@@ -7,14 +7,14 @@ import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.data import Layout
-from romkit.data.conversions import state_in_units, states_in_units
+from romkit.data.conversions import convert_state, convert_states
 from romkit.data.trajectories import check_components, check_grid
 from romkit.projections.frame import Frame
 
 LATENT, FULL = "latent_component", "component"
 
 
-def latents_of(z: object) -> xr.DataArray:
+def label_latents(z: object) -> xr.DataArray:
     """Latents along the last axis."""
     if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
         raise InputError(
@@ -26,7 +26,7 @@ def latents_of(z: object) -> xr.DataArray:
     return z.transpose(..., LATENT)
 
 
-def states_of(x: object, frame: Frame) -> xr.DataArray:
+def label_states(x: object, frame: Frame) -> xr.DataArray:
     """Return states of romkit's schema, or of variables of the user's own in the dimensions of the
     layout, in the units of the frame.
     """
@@ -69,12 +69,12 @@ def _plain_states(
     """Return states of romkit's schema in these units."""
     check_components("x", x, layout.names)
     if isinstance(x, xr.DataArray):
-        return state_in_units("x", x, units).transpose(..., FULL)
+        return convert_state("x", x, units).transpose(..., FULL)
     check_grid(x, layout)
-    return states_in_units("x", x, units)["state"].transpose(..., FULL)
+    return convert_states("x", x, units)["state"].transpose(..., FULL)
 
 
-def labelled_like(
+def label_alike(
     given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict[str, Any]
 ) -> xr.DataArray | xr.Dataset:
     """Return states of romkit's schema with the labels of those that were given."""

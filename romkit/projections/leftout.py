@@ -46,7 +46,7 @@ class Sums(NamedTuple):
     terms: Tensor | None
 
     @classmethod
-    def sum_over_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
+    def sum_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
         """Return sums of snapshots at contexts with these terms (N, Q)."""
         products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
         features = products.flatten(-2)
@@ -248,7 +248,7 @@ class LeftOut:
         terms = self.terms(settings.warp, settings.context_degree)
         return terms, Monomials(self.z.shape[1], settings.degree)
 
-    def left_out_contexts(self) -> Tensor:
+    def validation_contexts(self) -> Tensor:
         """Return contexts (C, p) of the pieces that are left out, one fold after the other."""
         contexts = []
         for fold in self.division.folds:
@@ -257,12 +257,12 @@ class LeftOut:
                 contexts.append(self.c[row])
         return torch.stack(contexts)
 
-    def leave_folds_out(self, settings: Settings) -> Pair:
-        """`left_out_contexts`, and the coefficients of the monomials there (C, K, R), of least
+    def drop_folds(self, settings: Settings) -> Pair:
+        """`validation_contexts`, and the coefficients of the monomials there (C, K, R), of least
         squares without the fold of each.
         """
         terms, monomials = self._features(settings)
-        contexts = self.left_out_contexts()
+        contexts = self.validation_contexts()
         values = iter(terms(contexts))  # (C, Q)
         coefficients = []
         for system in self._systems(self._sums(terms, monomials)):
@@ -396,14 +396,14 @@ class LeftOut:
         pieces = self.division.pieces
         of_pieces = self._latent_sums(monomials)
         # of all pieces at once: each call costs as much as a thousand snapshots
-        of_contexts = self._of_pieces(terms(self.c[torch.cat(pieces)]))  # (N, Q) each
+        of_contexts = self._piece_rows(terms(self.c[torch.cat(pieces)]))  # (N, Q) each
         sums = []
         for piece, of_context, of_latents in zip(pieces, of_contexts, of_pieces, strict=True):
             stays = len(piece) > 0 and bool((of_context == of_context[0]).all())
             if stays:
                 of_piece = Sums(*of_latents, of_context[0])
             else:
-                of_piece = Sums.sum_over_contexts(of_context, of_latents, self.residual[piece])
+                of_piece = Sums.sum_contexts(of_context, of_latents, self.residual[piece])
             sums.append(of_piece)
         return sums
 
@@ -413,7 +413,7 @@ class LeftOut:
         if degree in self.kept:
             return self.kept[degree]
         pieces = self.division.pieces
-        monomials_of_pieces = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
+        monomials_of_pieces = self._piece_rows(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
         sums = []
         for piece, features in zip(pieces, monomials_of_pieces, strict=True):
             gram = features.mT @ features
@@ -422,7 +422,7 @@ class LeftOut:
         self.kept[degree] = sums
         return sums
 
-    def _of_pieces(self, rows: Tensor) -> tuple[Tensor, ...]:
+    def _piece_rows(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Return rows of all pieces, one after the other, as those of each piece."""
         return rows.split([len(piece) for piece in self.division.pieces])
 

@@ -75,7 +75,7 @@ class BiorthogonalManifold(Manifold):
         # The host looks once, so that the singular values are not computed near the manifold, where
         # optimizers call.
         if bool(far.any()):
-            harmless = torch.where(far, pair, _origin_like(pair))
+            harmless = torch.where(far, pair, _origin(pair))
             pair = torch.where(far, _turned(harmless), pair)
         restored = geometry.restore(geometry.restore(pair))
         is_point = error <= _rounding(pair)
@@ -144,7 +144,7 @@ class BiorthogonalManifold(Manifold):
         self._assert_check_shape(shape, "x")
         *lead, rows, r = shape
         zeros = torch.zeros(*lead, 2, rows // 2, r, dtype=dtype, device=device)
-        point = _joined(_origin_like(zeros))
+        point = _joined(_origin(zeros))
         return ManifoldTensor(point, manifold=self)
 
     def extra_repr(self) -> str:
@@ -184,7 +184,7 @@ class BiorthogonalManifold(Manifold):
         return error.amax((-2, -1), keepdim=True).unsqueeze(-3)
 
 
-def on_manifold(pair: Tensor) -> ManifoldParameter:
+def constrain_pair(pair: Tensor) -> ManifoldParameter:
     """Return a parameter for geoopt's optimizers from a pair (..., 2n, r), which is put on the
     manifold.
     """
@@ -202,7 +202,7 @@ def _joined(pair: Tensor) -> Tensor:
     return pair.flatten(-3, -2)
 
 
-def _origin_like(pair: Tensor) -> Tensor:
+def _origin(pair: Tensor) -> Tensor:
     eye = torch.eye(*pair.shape[-2:], dtype=pair.dtype, device=pair.device)
     return eye.expand_as(pair)
 

@@ -19,7 +19,7 @@ from romkit.data.schema import check_chunks
 from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
-from romkit.projections.labels import LATENT, is_plain, labelled_like, latents_of, states_of
+from romkit.projections.labels import LATENT, is_plain, label_alike, label_latents, label_states
 from romkit.projections.maps import EncoderDecoder
 
 
@@ -293,15 +293,15 @@ class Operator:
             attrs = {"long_name": "latent state"}
             return xr.DataArray(values, coords, dims, "latent", attrs)
         if method == "__call__" and is_plain(given):
-            return labelled_like(given, values, lead, coords)
+            return label_alike(given, values, lead, coords)
         return self._scattered(given, values, lead, coords)
 
     def _coordinates(self, method: str, given: object) -> xr.DataArray:
         """Latents or states of labelled data: seeds, trajectories and times first, coordinates last."""
         if method == "decode":
-            array = latents_of(given)
+            array = label_latents(given)
         else:
-            array = states_of(given, self._frame)
+            array = label_states(given, self._frame)
         last = array.dims[-1]
         return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
 
@@ -328,7 +328,7 @@ class Operator:
             dtype = values.dtype
         if isinstance(values, Array):
             numbers = tensors.tensor(_argument(method), values).to(self._dtype)
-            result = self._of_numbers(method, numbers).numpy()
+            result = self._apply_numbers(method, numbers).numpy()
             return result.astype(dtype, copy=False)
         if method == "__call__":
             latents = self._encoded_chunks(values)
@@ -340,7 +340,7 @@ class Operator:
     def _encoded_chunks(self, states: Chunked) -> Chunked:
         """Latents (..., m) of states (..., n) in chunks."""
         check_chunks("x", "states", states.shape)
-        self._check_shape_of_chunks("x", states, self.state_size)
+        self._check_chunk_shape("x", states, self.state_size)
         P = self
         basis = self._frame.basis
         if basis is not None:
@@ -354,26 +354,26 @@ class Operator:
     def _decoded_chunks(self, latents: Chunked) -> Chunked:
         """Return states (..., n) of latents (..., m) in chunks."""
         check_chunks("z", "latents", latents.shape)
-        self._check_shape_of_chunks("z", latents, self.latent_dim)
+        self._check_chunk_shape("z", latents, self.latent_dim)
         return self.in_chunks(Operator.decode, latents, self.state_size)
 
-    def _check_shape_of_chunks(self, name: str, values: Chunked, size: int) -> None:
+    def _check_chunk_shape(self, name: str, values: Chunked, size: int) -> None:
         """Refuse what a chunk would refuse when it is computed."""
         without_memory = torch.empty((), dtype=self._dtype).expand(values.shape)
         self._checked(name, without_memory, size)
 
     @torch.no_grad()
-    def _of_numbers(self, method: str, x: Tensor) -> Tensor:
+    def _apply_numbers(self, method: str, x: Tensor) -> Tensor:
         """`encode`, `decode` or `__call__`; states with gaps by what is there, where maps take such."""
         takes_gaps = method != "decode" and self._maps.takes_gaps
         if not takes_gaps or not bool(x.isnan().any()):
             return getattr(self, method)(x)
-        z = self._encoded_with_gaps(x)
+        z = self._encode_incomplete(x)
         if method == "encode":
             return z
         return self.decode(z)
 
-    def _encoded_with_gaps(self, x: Tensor) -> Tensor:
+    def _encode_incomplete(self, x: Tensor) -> Tensor:
         """z (..., m) of states (..., n) of which components are NaN."""
         missing = x.isnan()
         frame = self._frame
@@ -409,7 +409,7 @@ class Operator:
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
-        def apply_to_chunk(x: Array, c: Array) -> Array:
+        def apply_chunk(x: Array, c: Array) -> Array:
             lead = c.shape[: axes - 1]
             c = c.reshape(*lead, -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
@@ -418,7 +418,7 @@ class Operator:
                 return function(make(maps=maps, context=c), x)
 
         return da.apply_gufunc(
-            apply_to_chunk,
+            apply_chunk,
             "(n),(p)->(k)",
             x,
             c,
@@ -438,8 +438,8 @@ class Operator:
         if self._seeds is not None:
             c = np.broadcast_to(c, (self._seeds, *c.shape[1:]))
         axes = max(values.ndim, c.ndim)
-        x = _with_axes(values, axes)
-        c = _with_axes(c, axes)
+        x = _expanded(values, axes)
+        c = _expanded(c, axes)
         chunks = []
         for number, of_states, cut in zip(c.shape[:-1], x.shape, x.chunks, strict=False):
             # a context that many states share goes with every chunk of them
@@ -452,7 +452,7 @@ def _argument(method: str) -> str:
     return "z" if method == "decode" else "x"
 
 
-def _with_axes(values: Array | Chunked, axes: int) -> Array | Chunked:
+def _expanded(values: Array | Chunked, axes: int) -> Array | Chunked:
     """Return values with axes of size one before the last, so many in all."""
     return values[(..., *[None] * (axes - values.ndim), slice(None))]
 

@@ -53,7 +53,7 @@ class Ladder:
     gained: float = 0.7
     judged: float = 2.0
 
-    def goes_on(self, errors: Sequence[float]) -> bool:
+    def continues(self, errors: Sequence[float]) -> bool:
         """Tell whether fits with one, two, ... latents and these errors need further ones."""
         if errors[-1] <= self.enough:
             return False
@@ -111,7 +111,7 @@ class Polynomial(Networks):
         return self.monomials, self.weight, self.dual
 
 
-def warps_of(argument: str, value: object) -> Names:
+def list_warps(argument: str, value: object) -> Names:
     """Return names of warps, one for each parameter."""
     if isinstance(value, str):
         return (checks.one_of(argument, value, COORDINATES),)
@@ -179,7 +179,7 @@ class PolynomialManifold(Projection):
         latent_dim: Count | None = None,
         degree: Count | None = None,
         context_degree: Natural | None = None,
-        warp: Annotated[str | Sequence[str], warps_of] | None = None,
+        warp: Annotated[str | Sequence[str], list_warps] | None = None,
         ridge: Positive | None = None,
     ):
         if latent_dim is not None:
@@ -227,7 +227,7 @@ class PolynomialManifold(Projection):
         size = len(self.monomials)
         unit = self.unit.unsqueeze(-2)
         dual = Subspace(self.modes).dual  # (..., n, m)
-        weight = self._weight_at(c, dual)  # (..., K, n)
+        weight = self._weight(c, dual)  # (..., K, n)
         modes = (self.modes * unit).mT  # (..., m, n)
         if self.modes.ndim == 3:  # seeds come first, then contexts
             of_contexts = (1,) * (weight.ndim - 3)
@@ -237,7 +237,7 @@ class PolynomialManifold(Projection):
         weight = torch.cat([constant, linear + modes, further], dim=-2)
         return Polynomial(self.monomials, weight, dual / unit)
 
-    def _weight_at(self, c: Tensor, dual: Tensor) -> Tensor:
+    def _weight(self, c: Tensor, dual: Tensor) -> Tensor:
         """W(c) (..., K, n) beside the modes, of which these are the dual ones."""
         # modes that were rounded to float32 are dual to others: Eᵀ W = 0 to rounding of float64
         coordinates = self.correction @ dual.unsqueeze(-3)
@@ -327,7 +327,7 @@ class PolynomialManifold(Projection):
         for fit in self._fits(y, c, frame, modes, share):
             fits.append(fit)
             errors.append(relative(fit.chosen))
-            if not self.ladder.goes_on(errors):
+            if not self.ladder.continues(errors):
                 break
         best = fits[self.ladder.fewest(errors)]
         facts: dict[str, object] = {}
@@ -336,13 +336,13 @@ class PolynomialManifold(Projection):
             near: list[Fitted] = []
             for fit in fits:
                 near += fit.within(relative, bound)
-            best, facts = self._choose_by_rollouts(near, best, modes, frame, rollouts)
+            best, facts = self._compare_rollouts(near, best, modes, frame, rollouts)
         self._set(best, modes)
         facts["left_out_error"] = relative(best.chosen)
         facts["share"] = share[: self.latent_dim].tolist()
         return facts
 
-    def _choose_by_rollouts(
+    def _compare_rollouts(
         self,
         fits: "list[Fitted]",
         best: "Fitted",
@@ -359,7 +359,7 @@ class PolynomialManifold(Projection):
         division = best.least_squares.division
         runs = torch.full((1,), -1)
         if len(division.pieces) == division.contexts:  # each piece is all of a context
-            runs = rollouts.runs_at(best.least_squares.left_out_contexts())
+            runs = rollouts.runs_at(best.least_squares.validation_contexts())
         usable = runs >= 0
         if not bool(usable.any()):
             text = "expected one of order one, and runs at contexts between others, got none"
@@ -370,7 +370,7 @@ class PolynomialManifold(Projection):
         for fit in fits:
             settings = fit.chosen.settings
             # a rollout at a context that the fit has seen would favour what fits it best
-            contexts, coefficients = fit.least_squares.leave_folds_out(settings)
+            contexts, coefficients = fit.least_squares.drop_folds(settings)
             P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
             errors = rollouts.errors(P, runs[usable])
             error = float(errors.square().mean().sqrt())
@@ -385,7 +385,7 @@ class PolynomialManifold(Projection):
         """Fits with each number of latents that is tried, at the settings that suit it."""
         settings = Settings(*(self.config[name] for name in CHOSEN))
         numbers = self._numbers(share)
-        division = Division.of(c)
+        division = Division.build(c)
         self._check_counts(settings, numbers[-1], len(y), division)
         warps = _warps(self.terms(frame, self.warp, 1))
         terms = partial(self.terms, frame)

@@ -59,7 +59,7 @@ class Shifts:
         dominant = sorted(set(largest.tolist()))
         units = frame.state_units[::points]
         k = self._number(dominant, power, points, units)
-        wave = self._of(k, points, units)
+        wave = self._wave(k, points, units)
         if wave.harmonics < 1:
             raise InputError(
                 "symmetry",
@@ -109,10 +109,10 @@ class Shifts:
         if len(dominant) > 1:
             return 1
         k = dominant[0]
-        share = self._of(k, points, units).share(power)
+        share = self._wave(k, points, units).share(power)
         return k if share >= pure else 1
 
-    def _of(self, number: int, points: int, units: Names) -> Wave:
+    def _wave(self, number: int, points: int, units: Names) -> Wave:
         """Return the wave of a number, with as many harmonics as the grid tells apart; none at its
         highest frequency.
         """
@@ -194,7 +194,7 @@ def _check_even(x: Array, wave: Array, share: float = 0.05, laps: float = 3.0) -
             continue  # a wave that rests may differ from place to place
         waves = states[complete]
         deviation = waves - waves.mean((0, 2), keepdims=True)
-        uneven = max(_variance_by_place(deviation), _variance_by_place(deviation**2))
+        uneven = max(_place_variance(deviation), _place_variance(deviation**2))
         if uneven > share:
             raise InputError(
                 "symmetry",
@@ -204,7 +204,7 @@ def _check_even(x: Array, wave: Array, share: float = 0.05, laps: float = 3.0) -
             )
 
 
-def _variance_by_place(values: Array) -> float:
+def _place_variance(values: Array) -> float:
     """Return largest share of the variance of a variable in values (T, variables, n) that depends
     on the place.
     """

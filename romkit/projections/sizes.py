@@ -78,10 +78,10 @@ def architecture(
     needed = of_layers - {*settings} - defaults
     is_sized = latent_dim is not None or layers is not None
     if not of_layers:
-        _warn_of_sizes(method, latent_dim=latent_dim, layers=layers)
+        _warn_sizes(method, latent_dim=latent_dim, layers=layers)
     if is_sized or needed:
         chain = _chain(method, frame.size, latent_dim, layers)
-        sizes |= _sizes_of(chain)
+        sizes |= _layer_sizes(chain)
     # a default of the method's own is the better guess
     guessed = {"embedding", "units"} & defaults
     config = {}
@@ -91,7 +91,7 @@ def architecture(
     return config | settings
 
 
-def _warn_of_sizes(method: type[Projection], **sizes: object) -> None:
+def _warn_sizes(method: type[Projection], **sizes: object) -> None:
     """Say which sizes are left out, of a method that takes none."""
     for name, size in sizes.items():
         if size is not None:
@@ -108,7 +108,7 @@ def _defaults(method: type[Projection]) -> set[str]:
     return names
 
 
-def _sizes_of(chain: Sequence[int]) -> dict[str, object]:
+def _layer_sizes(chain: Sequence[int]) -> dict[str, object]:
     """Return arguments of methods by the sizes (m, ..., n) from the latent side to the state."""
     m = chain[0]
     units = min(64, max(24, 4 * m))

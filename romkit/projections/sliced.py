@@ -118,7 +118,7 @@ class Sliced(Projection):
         self.trained = inner.trained
 
     @classmethod
-    def of(cls, inner: Projection, wave: Wave, data: xr.Dataset) -> "Sliced":
+    def build(cls, inner: Projection, wave: Wave, data: xr.Dataset) -> "Sliced":
         """Return projection of full states from one of aligned states, with names, units and
         deviations of full data.
         """
@@ -144,7 +144,7 @@ class Sliced(Projection):
         inner.seeds = self.seeds
         return inner
 
-    def for_law(self, data: xr.Dataset) -> tuple[Projection, xr.Dataset]:
+    def law_space(self, data: xr.Dataset) -> tuple[Projection, xr.Dataset]:
         return self.shapes, self.wave.project(data)
 
     def at(self, c: Tensor) -> SlicedMaps:

@@ -81,10 +81,10 @@ class FollowingWeight(nn.Module):
         beside = self.directions - phi.unsqueeze(-3) @ inside  # (..., d, n, r)
         flat = matmul(signal, beside.flatten(-2))  # (..., n r)
         moved = flat.unflatten(-1, phi.shape[-2:])
-        return over_contexts(phi, moved) + moved
+        return expand_contexts(phi, moved) + moved
 
 
-def over_contexts(matrix: Tensor, like: Tensor) -> Tensor:
+def expand_contexts(matrix: Tensor, like: Tensor) -> Tensor:
     """Return a matrix (n, r), or one per seed (S, n, r), with axes put in for the contexts of
     `like` (..., n, r).
     """

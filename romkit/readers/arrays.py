@@ -98,9 +98,9 @@ def from_arrays(
     runs: dict[str, list[Array]] = {}
     for name, values in arrays.items():
         if values is not None:
-            runs[name] = _runs_of(name, [cast("Array", values)] if is_single else values)
+            runs[name] = _split_runs(name, [cast("Array", values)] if is_single else values)
     _check_shapes(runs)
-    clocks = _times_of_runs(times, [len(run) for run in runs["states"]])
+    clocks = _run_times(times, [len(run) for run in runs["states"]])
     data = _joined(runs, clocks)
     size = data.sizes["component"]
     if names is not None:
@@ -135,7 +135,7 @@ def _joined(runs: Mapping[str, list[Array]], clocks: Sequence[Array]) -> xr.Data
     return data.assign_coords(input=inputs) if inputs else data
 
 
-def _runs_of(name: str, values: Array | Sequence[Array]) -> list[Array]:
+def _split_runs(name: str, values: Array | Sequence[Array]) -> list[Array]:
     """Return the array (times, k) of each run.
 
     Raises:
@@ -172,7 +172,7 @@ def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
             raise InputError(name, expected=expected_words, got=shapes, fix=fix)
 
 
-def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> list[Array]:
+def _run_times(times: Array | Sequence[Array], lengths: Sequence[int]) -> list[Array]:
     """Return the times (Tₖ,) of each run, by an interval, the times of the longest, or those of
     each.
 

@@ -44,14 +44,14 @@ def name_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr.Datas
     time = _clock(name, nameless, fix)
     clock = nameless.pop(time)
     dim = time if time in TIMES else TIMES[0]
-    _warn_of_squares(name, nameless, time, clock.size)
+    _warn_squares(name, nameless, time, clock.size)
     variables: dict[Hashable, xr.Variable] = {}
     places = _places(nameless, clock.size)
     lengths: dict[str, int] = {}
     for key, variable in data.variables.items():
         dims = variable.dims
         if key in nameless:
-            dims = _names_of_axes(str(key), variable, dim, clock.size, places, lengths)
+            dims = _axis_names(str(key), variable, dim, clock.size, places, lengths)
         if key != time:
             variables[key] = xr.Variable(dims, variable.data, variable.attrs)
     coords = {dim: (dim, clock.values, clock.attrs)}
@@ -82,7 +82,7 @@ def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
     raise FileError(name, problem=problem, fix=fix)
 
 
-def _warn_of_squares(
+def _warn_squares(
     name: object, variables: Mapping[str, xr.Variable], time: str, length: int
 ) -> None:
     """Warn of arrays of one axis that may lie along the time, or along another axis as long."""
@@ -116,7 +116,7 @@ def _places(variables: Mapping[str, xr.Variable], length: int) -> dict[int, str]
     return places
 
 
-def _names_of_axes(
+def _axis_names(
     key: str,
     variable: xr.Variable,
     time: str,

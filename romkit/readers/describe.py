@@ -16,20 +16,20 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data.context import ROLE, context_names, is_declared, merge_rounded
 from romkit.data.controls import BETWEEN, INPUT_UNITS
-from romkit.data.habits import warn_of_habits
+from romkit.data.habits import warn_habits
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, unit_of
 from romkit.data.schema import DIMS, MIXED, check_states, shared_unit
 from romkit.data.summary import summary
-from romkit.readers.names import Guess, Guesses, columns_of_runs
+from romkit.readers.names import Guess, Guesses, run_columns
 from romkit.readers.numbers import decoded
 from romkit.readers.roles import (
     LEAD,
     Declared,
     Roles,
-    broadcast_to_runs,
+    assign_roles,
+    broadcast_runs,
     refuse_unlike,
-    roles_of,
 )
 from romkit.readers.tables import convert_table, split_units
 
@@ -109,12 +109,12 @@ def describe(
     for name in {*declared.control} & {*source.data_vars}:
         if source[name].dtype.kind == "b":
             source = source.assign({name: source[name].astype(np.float64)})  # a switch
-    aligned, roles = roles_of(source, declared, guesses)
+    aligned, roles = assign_roles(source, declared, guesses)
     described = _build_dataset(aligned, roles)
     described, names = _assign_context(described, aligned, roles, guesses)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
-    if _have_digits_of_dates(described["time"].values):
+    if _resemble_dates(described["time"].values):
         how = "if they are dates, parse them: pandas.to_datetime(..., format='%Y%m%d')"
         guesses.append(Guess("time", roles.time, f"numbers with the digits of dates; {how}"))
     # who names the states knows what is left out
@@ -123,12 +123,12 @@ def describe(
         warn(f"left out: {', '.join(words)}", DataWarning)
     for guess in guesses:
         warn(str(guess), DataWarning)
-    warn_of_habits(described, "extremes", "equal runs")
+    warn_habits(described, "extremes", "equal runs")
     print(summary(described))
     return described
 
 
-def _have_digits_of_dates(times: Array) -> bool:
+def _resemble_dates(times: Array) -> bool:
     """Tell whether all numbers (T,) are years, months and days, 20250331 say."""
     if len(times) < 2 or not (times.min() > 1e7 and times.max() < 1e8):
         return False
@@ -150,7 +150,7 @@ def _dataset(
     source, time = convert_table(data, declared.context or (), run, declared.time, guesses)
     if run not in source.dims:
         # a column `run id` is none of the usual names of dimensions
-        run = next(iter(columns_of_runs(map(str, source.dims))), None)
+        run = next(iter(run_columns(map(str, source.dims))), None)
     return source, replace(declared, time=time, trajectory=run)
 
 
@@ -163,7 +163,7 @@ def _ignored(
     words = []
     for name, values in source.variables.items():
         if name not in used:
-            words.append(_ignored_in_words(str(name), values, roles))
+            words.append(_describe_ignored(str(name), values, roles))
     # labels along the runs stay with the data, and are no context
     for name, values in described.coords.items():
         is_label = values.attrs.get(ROLE) == "label" and name in source.variables
@@ -172,7 +172,7 @@ def _ignored(
     return ", ".join(dict.fromkeys(words))
 
 
-def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
+def _describe_ignored(name: str, values: xr.Variable, roles: Roles) -> str:
     if name in roles.left_out:
         return f"{name} ({roles.left_out[name]})"
     if values.ndim != 1 or values.dtype.kind not in "iuf":
@@ -185,14 +185,14 @@ def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
 
 def _build_dataset(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
-    data = broadcast_to_runs(data, roles.variables)
-    layout = Layout.of(data, roles.states, LEAD)
+    data = broadcast_runs(data, roles.variables)
+    layout = Layout.build(data, roles.states, LEAD)
     time_units = unit_of(data["time"])
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
     coords, about = _labels(data, layout)
     variables: dict[str, tuple[Any, ...]] = {"state": (DIMS, layout.gather(data, LEAD), about)}
     for rate, names in roles.rates.items():
-        of_rate = Layout.of(data, names, LEAD).variables
+        of_rate = Layout.build(data, names, LEAD).variables
         if [v.shape for v in of_rate] != [v.shape for v in layout.variables]:
             refuse_unlike(roles.states, names, rate)
         # in the order of the components of the states; the unit of a rate is another
@@ -223,7 +223,7 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple[Any, ...]
 
 def _inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return the coordinates of the inputs, and their values (trajectories, times, q)."""
-    layout = Layout.of(data, names, LEAD)
+    layout = Layout.build(data, names, LEAD)
     # an input that is never known is refused later, and must not be left out as land is
     variables = tuple(replace(variable, mask="") for variable in layout.variables)
     layout = replace(layout, variables=variables)
@@ -324,7 +324,7 @@ def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) ->
 def _candidates(described: xr.Dataset) -> Names:
     """Return coordinates along trajectories; the number of a run is no parameter."""
     context = context_names(described)
-    numbers_of_runs = columns_of_runs(context)
+    numbers_of_runs = run_columns(context)
     return tuple(name for name in context if name not in numbers_of_runs)
 
 

@@ -95,7 +95,7 @@ def _content(path: Path) -> xr.Dataset | pd.DataFrame:
         FileError: no such file, no reader, or a file that is damaged.
     """
     try:
-        return reader_of(path).read(path)
+        return find_reader(path).read(path)
     except RomkitError:
         raise
     except Exception as error:  # libraries raise nearly anything on damaged files
@@ -106,7 +106,7 @@ def _content(path: Path) -> xr.Dataset | pd.DataFrame:
         ) from error
 
 
-def reader_of(path: Path) -> Reader:
+def find_reader(path: Path) -> Reader:
     """Find the first reader that can read a file.
 
     Raises:

@@ -4,8 +4,8 @@ import pandas as pd
 import xarray as xr
 
 from romkit.data.layout import Layout
-from romkit.readers.names import columns_of_runs
-from romkit.readers.tables import split_units, time_among_columns
+from romkit.readers.names import run_columns
+from romkit.readers.tables import find_time_column, split_units
 
 
 def index_places(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
@@ -19,16 +19,16 @@ def add_time(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with a time, which is zero where it had none; then each row is a run, but for
     places in the index.
     """
-    if time_among_columns(table, []) is not None:
+    if find_time_column(table, []) is not None:
         return table
     has_places = table.index.names != [None]
-    has_runs = bool(columns_of_runs(map(str, table.columns)))
+    has_runs = bool(run_columns(map(str, table.columns)))
     if not has_places and not has_runs:
         table = table.assign(run=range(len(table)))
     return table.assign(time=0.0)
 
 
-def of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
+def row_columns(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
     """Return the columns of a table that are variables of the state, along its rows, or along
     places.
     """

@@ -61,7 +61,7 @@ class Fact(NamedTuple):
     ndim: int = 1
 
 
-def columns_of_runs(columns: Iterable[str]) -> list[str]:
+def run_columns(columns: Iterable[str]) -> list[str]:
     """Return columns that may tell runs apart, by their names: the usual ones first."""
     names = list(columns)
     usual = [name for name in TRAJECTORIES if name in names]

@@ -12,11 +12,11 @@ from romkit.data.storage import WITHOUT_NAMES, group_of, simplify_attributes
 from romkit.data.untrusted import (
     ENGINES,
     check_declared,
-    check_seal_of_file,
+    check_file_seal,
     check_store,
     checked_groups,
-    engine_of,
     is_store,
+    storage_engine,
 )
 from romkit.readers.axes import name_axes
 from romkit.readers.joining import MORE_WAYS
@@ -46,8 +46,8 @@ def read(path: Path) -> xr.Dataset:
         check_store(path)
     else:
         with existing(path).open("rb") as stream:
-            settings = {"engine": engine_of(path, stream.read(4))}
-        check_seal_of_file(path)
+            settings = {"engine": storage_engine(path, stream.read(4))}
+        check_file_seal(path)
     try:
         if settings["engine"] == "h5netcdf":
             settings |= WITHOUT_NAMES | {"group": group_of(path, checked_groups(path, path), None)}

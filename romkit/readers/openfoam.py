@@ -137,11 +137,11 @@ def _field(file: Path, *, outside: float = 1e299) -> xr.Dataset:
     dims, size = ("time", "probe"), values.shape[-1]
     if size == 1:
         return xr.Dataset({file.name: (dims, values[..., 0])}, coords)
-    direction, labels = direction_of(size)
+    direction, labels = velocity_direction(size)
     return xr.Dataset({file.name: ((*dims, direction), values)}, coords | {direction: labels})
 
 
-def direction_of(size: int) -> tuple[str, list[str]]:
+def velocity_direction(size: int) -> tuple[str, list[str]]:
     """Return dimension of the entries of a vector or tensor, and their labels."""
     # a case may have vectors and tensors
     name = "direction" if size == 3 else f"direction_{size}"

@@ -11,7 +11,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
-from romkit.data.clocks import check_clock, insert_missing_times, seconds_since_first
+from romkit.data.clocks import check_clock, elapsed_seconds, insert_missing_times
 from romkit.data.layout import AXIS
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.rates import disagreement
@@ -63,7 +63,7 @@ class Roles:
     """Roles of everything in a dataset, by names.
 
     Attributes:
-        time: in the data; in `data` of `roles_of` it is "time".
+        time: in the data; in `data` of `assign_roles` it is "time".
         runs: dimensions of which each entry is a run.
         states, controls: variables.
         rates: variables by "velocity" and "acceleration", in the order of the states.
@@ -85,7 +85,9 @@ class Roles:
         return [*self.states, *self.controls, *itertools.chain(*self.rates.values())]
 
 
-def roles_of(data: xr.Dataset, declared: Declared, guesses: Guesses) -> tuple[xr.Dataset, Roles]:
+def assign_roles(
+    data: xr.Dataset, declared: Declared, guesses: Guesses
+) -> tuple[xr.Dataset, Roles]:
     """Return the roles in a dataset, and the dataset with dimensions `trajectory` and `time`.
 
     Raises:
@@ -315,7 +317,7 @@ def _find_rates(
             rates[rate] = (rate,)
         if rate not in rates:
             continue
-        if not _is_like(data, states, rates[rate]):
+        if not _resembles(data, states, rates[rate]):
             refuse_unlike(states, rates[rate], rate)
         why = _disagreement(data, states, rates, rate)
         if why:
@@ -340,7 +342,7 @@ def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoR
     )
 
 
-def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> bool:
+def _resembles(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> bool:
     """Tell whether variables have the dimensions of the states, in their order."""
     if len(states) != len(names):
         return False
@@ -363,7 +365,7 @@ def _disagreement(
     elif rate == "acceleration":
         order = 2
     for pair in zip(integrated, rates[rate], strict=True):
-        variables = broadcast_to_runs(data[[*pair]], pair)
+        variables = broadcast_runs(data[[*pair]], pair)
         x, v = (variables[name].transpose(*LEAD, ...) for name in pair)
         reason = disagreement(x, v, data["time"].values, order)
         if reason:
@@ -371,7 +373,7 @@ def _disagreement(
     return ""
 
 
-def broadcast_to_runs(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+def broadcast_runs(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Return data with these variables along trajectory and time, also those that all runs share."""
     wide = {}
     for name in names:
@@ -409,7 +411,7 @@ def _name_time(data: xr.Dataset, declared: str | None, guesses: Guesses) -> tupl
         )
     data = data.set_coords(name)
     if data[name].dtype.kind not in "fiu":
-        seconds, since = seconds_since_first(data[name].values)
+        seconds, since = elapsed_seconds(data[name].values)
         about = data[name].attrs | {"units": "s"} | ({"since": since} if since else {})
         data = data.assign_coords({name: (data[name].dims, seconds, about)})
     if data[name].ndim == 2:

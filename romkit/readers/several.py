@@ -27,7 +27,7 @@ from romkit.readers.joining import (
     combined,
     common_units,
 )
-from romkit.readers.names import columns_of_runs
+from romkit.readers.names import run_columns
 from romkit.readers.tables import split_units
 
 Parameters = Mapping[str, Sequence[float]]
@@ -108,7 +108,7 @@ def _joined(
         values = zip(paths, sources, parameters[name], strict=True)
         sources = [assign_parameter(path, data, name, value, along) for path, data, value in values]
     if len(contexts) < len(parameters):
-        paths, sources = _runs_of_snapshots(paths, align_grids(paths, sources, along), parameters)
+        paths, sources = _snapshot_runs(paths, align_grids(paths, sources, along), parameters)
     data = combined(paths, sources, along)
     for name in contexts:
         data[name].attrs[ROLE] = "context"
@@ -152,8 +152,8 @@ def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
         FileError: a table that does not name its runs as the first one does, or has no time as that
             one has, or the number of a run of another one.
     """
-    columns = [columns_of_runs(map(str, table))[:1] for table in tables]
-    times = [_columns_of_time(table) for table in tables]
+    columns = [run_columns(map(str, table))[:1] for table in tables]
+    times = [_time_columns(table) for table in tables]
     if not any(columns) and times.count(times[0]) == len(tables):
         return [table.assign(run=k) for k, table in enumerate(tables)]
     number = "number the runs of all files in one table, pandas.concat(tables)"
@@ -171,7 +171,7 @@ def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
     return tables
 
 
-def _columns_of_time(table: pd.DataFrame) -> list[str]:
+def _time_columns(table: pd.DataFrame) -> list[str]:
     return [name for name in TIMES if name in table]
 
 
@@ -183,7 +183,7 @@ def _check_alike(what: str, paths: Paths, names: Sequence[list[str]], fix: str) 
             raise FileError(path, problem=problem, fix=fix)
 
 
-def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
+def _run_files(paths: Paths, parameters: Parameters) -> list[list[int]]:
     """Return places of the files of each run, in the order of their times.
 
     Raises:
@@ -203,9 +203,7 @@ def _files_of_runs(paths: Paths, parameters: Parameters) -> list[list[int]]:
     return [[snapshots[moment] for moment in sorted(snapshots)] for snapshots in runs.values()]
 
 
-def _runs_of_snapshots(
-    paths: Paths, sources: Sources, parameters: Parameters
-) -> tuple[Paths, Sources]:
+def _snapshot_runs(paths: Paths, sources: Sources, parameters: Parameters) -> tuple[Paths, Sources]:
     """Return the first file of each run, and its snapshots along the time.
 
     Args:
@@ -235,6 +233,6 @@ def _runs_of_snapshots(
         "compat": "equals",
         "combine_attrs": "drop_conflicts",
     }
-    runs = _files_of_runs(paths, parameters)
+    runs = _run_files(paths, parameters)
     joined = [xr.concat([snapshots[place] for place in files], time, **rules) for files in runs]
     return [paths[files[0]] for files in runs], joined

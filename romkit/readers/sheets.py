@@ -6,7 +6,7 @@ import pandas as pd
 
 from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
-from romkit.readers.text import table_of_text
+from romkit.readers.text import read_table
 
 COLUMNS = {".parquet": pd.read_parquet, ".feather": pd.read_feather}
 
@@ -44,4 +44,4 @@ def read(path: Path) -> pd.DataFrame:
     if others:
         raise FileError(path, problem=f"has {1 + len(others)} sheets", fix=OF_SHEETS)
     rows = cells.replace(r"\s*\n\s*", " ", regex=True).dropna(how="all")
-    return table_of_text(path, rows.to_csv(index=False, header=False).splitlines())
+    return read_table(path, rows.to_csv(index=False, header=False).splitlines())

@@ -14,7 +14,7 @@ from romkit.core.errors import InputError
 from romkit.data.clocks import IN_DOUBLE, shared_clock, single_precision
 from romkit.data.names import split_unit
 from romkit.data.spelling import strip_unit
-from romkit.readers.names import Fact, Guess, Guesses, columns_of_runs, guessed_time
+from romkit.readers.names import Fact, Guess, Guesses, guessed_time, run_columns
 
 DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 
@@ -102,7 +102,7 @@ def _run_and_time(
     Raises:
         InputError: there is no column of such a name, or a row without run.
     """
-    time = time or time_among_columns(table, guesses)
+    time = time or find_time_column(table, guesses)
     if time is None:
         raise InputError(
             "data",
@@ -113,7 +113,7 @@ def _run_and_time(
             "interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
         )
     if run is None:
-        names = (name for name in columns_of_runs(table.columns) if name not in context)
+        names = (name for name in run_columns(table.columns) if name not in context)
         run = next(names, None)
     columns = list(table.columns)
     checks.one_of("time", time, columns)
@@ -137,7 +137,7 @@ def _check_has_contexts(columns: Sequence[str], context: Sequence[str]) -> None:
             )
 
 
-def time_among_columns(table: pd.DataFrame, guesses: Guesses) -> str | None:
+def find_time_column(table: pd.DataFrame, guesses: Guesses) -> str | None:
     """Return the column of time, None where there is none."""
     is_date = pd.api.types.is_datetime64_any_dtype
     # a table has no attributes
@@ -242,7 +242,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
         column = column.dt.to_timestamp()
     elif pd.api.types.is_string_dtype(column.dtype):
         # that is also the dtype of dates of the standard library, which are objects
-        column = _times_of_text(column, name)
+        column = _parse_times(column, name)
     elif pd.api.types.is_numeric_dtype(column):
         column = column.astype(np.float64)
     if isinstance(column.dtype, pd.DatetimeTZDtype):
@@ -252,7 +252,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     return column
 
 
-def _times_of_text(column: pd.Series, name: str) -> pd.Series:
+def _parse_times(column: pd.Series, name: str) -> pd.Series:
     """Return numbers, or dates of ISO 8601; the order of days and months is never guessed.
 
     Raises:

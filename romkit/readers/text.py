@@ -60,7 +60,7 @@ def read(path: Path) -> pd.DataFrame:
             quoting=3,
             encoding="utf-8-sig",
         )
-        return table_of_text(path, lines["line"].dropna().tolist())
+        return read_table(path, lines["line"].dropna().tolist())
     except FileError:
         raise
     except Exception as error:  # archives and pandas raise nearly anything on files of others
@@ -71,7 +71,7 @@ def read(path: Path) -> pd.DataFrame:
         raise FileError(path, problem=problem, fix=fix) from error
 
 
-def table_of_text(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
+def read_table(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
     """Read a table in lines of text.
 
     Args:
@@ -82,21 +82,21 @@ def table_of_text(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
         FileError: no table, or cells that are not as many as names.
         ValueError: of pandas, rows that it does not read.
     """
-    rows = _rows_of(lines)
+    rows = _rows(lines)
     if not rows:
         raise FileError(path, problem="holds no table", fix=BY_PANDAS)
     separator = next((mark for mark in ";\t," if mark in rows[0]), BLANKS)
     names, units = _cells(rows[0], separator), {}
     if any(map(_is_number, names)):
-        names = _names_in_comment(lines[: lines.index(rows[0])], separator)
+        names = _comment_names(lines[: lines.index(rows[0])], separator)
     else:
-        units = _units_below(names, rows[1:], separator)
+        units = _unit_row(names, rows[1:], separator)
         rows = rows[2:] if units else rows[1:]
     _check_width(path, names, rows, separator)
     table = pd.read_csv(
         io.StringIO("\n".join(rows)),
         sep=separator,
-        decimal=_decimal_of(rows, separator),
+        decimal=_decimal_mark(rows, separator),
         header=None,
         names=[name or f"Unnamed: {column}" for column, name in enumerate(names)],
         index_col=False,
@@ -107,23 +107,23 @@ def table_of_text(path: str | Path, lines: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _rows_of(lines: Sequence[str]) -> list[str]:
+def _rows(lines: Sequence[str]) -> list[str]:
     """Select the lines that are neither empty nor comments."""
     return [line for line in lines if line.strip() and not line.lstrip().startswith(COMMENT)]
 
 
-def _decimal_of(rows: Sequence[str], separator: str) -> str:
+def _decimal_mark(rows: Sequence[str], separator: str) -> str:
     """Return the decimal mark, a comma where one is found that does not separate."""
     has_comma = any(map(DECIMAL_COMMA.search, rows))
     return "," if has_comma and separator != "," else "."
 
 
-def _names_in_comment(comments: Sequence[str], separator: str) -> list[str]:
+def _comment_names(comments: Sequence[str], separator: str) -> list[str]:
     """Return names of columns from the last comment, where OpenFOAM writes them."""
     return _cells(comments[-1].lstrip("#% "), separator) if comments else []
 
 
-def _units_below(names: Sequence[str], rows: Sequence[str], separator: str) -> dict[str, str]:
+def _unit_row(names: Sequence[str], rows: Sequence[str], separator: str) -> dict[str, str]:
     """Return units of columns from the first row, where all its cells are text; else none."""
     below = _cells(rows[0], separator) if rows else []
     if len(below) != len(names) or any(map(_may_be_value, below)):

@@ -18,7 +18,7 @@ from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
 from romkit.data.names import TIMES
-from romkit.readers.openfoam import direction_of
+from romkit.readers.openfoam import velocity_direction
 
 if TYPE_CHECKING:
     import meshio
@@ -121,7 +121,7 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
         )
     target = expanded(path)
     meshio = _library(target)
-    fields, points, cells = _fields_by_mesh(data, time, mesh)
+    fields, points, cells = _mesh_fields(data, time, mesh)
     ends = np.cumsum([len(block) for _, block in cells])
     folder = target.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def write_vtk(data: xr.Dataset, path: FilePath, *, mesh: FilePath | None = None)
     return target
 
 
-def _fields_by_mesh(
+def _mesh_fields(
     data: xr.Dataset, time: str, mesh: str | os.PathLike[str] | None
 ) -> tuple[dict[str, Array], Array, Cells]:
     """Find the fields (T, places, ...) of data, points (P, 3) and blocks of cells.
@@ -287,7 +287,7 @@ def _build_dataset(dim: str, fields: Mapping[str, Array], places: Array) -> xr.D
         entries = values.reshape(len(values), -1)  # (places, entries)
         variables[name] = ((dim,), entries[:, 0])
         if entries.shape[1] > 1:
-            direction, coords[direction] = direction_of(entries.shape[1])
+            direction, coords[direction] = velocity_direction(entries.shape[1])
             variables[name] = ((dim, direction), entries)
     for axis, column in zip("xyz", places.T, strict=False):
         if np.ptp(column) > 0:

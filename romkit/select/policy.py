@@ -63,13 +63,13 @@ class Policy:
         """Tell whether errors are equal to the least ones, by logarithms (k,) of the runs of all folds,
         one fold after the other.
         """
-        return self._are_near(logarithms, of_best, self.standard_errors)
+        return self._nearly_equal(logarithms, of_best, self.standard_errors)
 
     def is_refuted(self, logarithms: Array, of_best: Array) -> bool:
         """Tell whether errors will hardly be equal to the least ones on further runs."""
-        return not self._are_near(logarithms, of_best, self.refuted)
+        return not self._nearly_equal(logarithms, of_best, self.refuted)
 
-    def _are_near(self, logarithms: Array, of_best: Array, standard_errors: float) -> bool:
+    def _nearly_equal(self, logarithms: Array, of_best: Array, standard_errors: float) -> bool:
         worse = logarithms - of_best
         standard_error = worse.std(ddof=min(1, len(worse) - 1)) / np.sqrt(len(worse))
         return bool(worse.mean() <= max(standard_errors * standard_error, self.tie))

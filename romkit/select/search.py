@@ -27,7 +27,7 @@ class Candidate(Protocol):
     def errors(self, fold: int) -> Array:
         """Fit to the other runs, and forecast those of a fold: errors (k,) [standard deviations]."""
 
-    def errors_of_segments(self, fold: int) -> Array:
+    def segment_errors(self, fold: int) -> Array:
         """Forecast segments of the runs of a fold that was tried: errors (k,)."""
 
     @property
@@ -79,7 +79,7 @@ class Trial:
         by_fold = self.errors
         if horizon == 1:
             for fold in range(len(self.segments), len(self.errors)):
-                self.segments.append(self.candidate.errors_of_segments(fold))
+                self.segments.append(self.candidate.segment_errors(fold))
             by_fold = self.segments
         return policy.logarithms(np.concatenate(by_fold[:folds]))
 
@@ -275,13 +275,13 @@ def _raced(candidate: Candidate, best: Trial, policy: Policy, deadline: float) -
     """Try a candidate on the folds of the best one, as long as it is as good."""
     trial = Trial(candidate)
     for fold in range(len(best.errors)):
-        if time.process_time() > deadline or _is_behind(trial, best, policy):
+        if time.process_time() > deadline or _trails(trial, best, policy):
             break
         trial.run(fold)
     return trial
 
 
-def _is_behind(trial: Trial, best: Trial, policy: Policy) -> bool:
+def _trails(trial: Trial, best: Trial, policy: Policy) -> bool:
     """Tell whether a trial is worse than the best one on the folds that it was tried on."""
     number = len(trial.errors)
     if number == 0:

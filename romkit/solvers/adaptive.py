@@ -14,7 +14,15 @@ from romkit.core.types import Field
 from romkit.engine import Unsupported, adaptive, compiled_if
 from romkit.engine.adaptive import FLOOR, UNCOUNTED, Code, Limits, Progress
 from romkit.solvers import stepping
-from romkit.solvers.base import Run, Solver, check_field, forcing, inside, looks_at_time, stated
+from romkit.solvers.base import (
+    Run,
+    Solver,
+    check_field,
+    forcing,
+    is_bounded,
+    is_time_dependent,
+    stated,
+)
 from romkit.solvers.stepping import Stepper
 
 STAGES = 6
@@ -110,9 +118,9 @@ class Adaptive(Solver):
         if len(times) == 1:
             return lambda y, times: y.unsqueeze(0), "torch"
         # members have steps of their own only where no evaluation asks for the time
-        timed = looks_at_time(field, times[0], y0)
+        timed = is_time_dependent(field, times[0], y0)
         longest, jumps = forcing(self, field, y0, times)
-        rate = of_rows(field, y0)
+        rate = flatten_field(field, y0)
         rows = y0.detach().reshape(-1, y0.shape[-1])
         limits = self._limits(times, longest, jumps)
         lengths = first_steps(rate, times[0], rows, limits)
@@ -176,7 +184,7 @@ class Adaptive(Solver):
         limits = self._limits(times, longest, jumps)
         rows = y0.reshape(-1, y0.shape[-1])  # (N, d)
         # lost members do arithmetic too, which must stay cheap
-        alive = inside(rows, self.divergence_threshold)
+        alive = is_bounded(rows, self.divergence_threshold)
         start = torch.where(alive, rows, 0.0)
         h = first_steps(way.rate, times[0], start.detach(), limits)
         progress = Progress.begin(times[0], start, h, alive.squeeze(-1))
@@ -184,7 +192,7 @@ class Adaptive(Solver):
         states[0] = rows
         self._drive(way.explicit, progress, limits, states, label, way)
         if bool((progress.code == Code.STIFF).any()):
-            self._go_on(way, progress, limits, states, label)
+            self._continues(way, progress, limits, states, label)
         return states.reshape(len(times), *y0.shape)
 
     def _drive(
@@ -224,7 +232,7 @@ class Adaptive(Solver):
                 if time.perf_counter() - began < PIECE:
                     attempts *= 2
 
-    def _go_on(
+    def _continues(
         self,
         way: "Torch | Compiled",
         progress: Progress,
@@ -300,7 +308,7 @@ class Compiled:
         return self._implicit
 
 
-def of_rows(field: Field, y0: Tensor) -> stepping.Rate:
+def flatten_field(field: Field, y0: Tensor) -> stepping.Rate:
     """Return the field of states (N, d), the members one after the other."""
     if y0.ndim == 2:
         return field

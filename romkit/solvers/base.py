@@ -35,7 +35,7 @@ class Status(enum.IntEnum):
     DIVERGED = 1
 
     @classmethod
-    def of(cls, alive: Tensor) -> Tensor:
+    def encode(cls, alive: Tensor) -> Tensor:
         """Codes (...), int8, of members that are alive (...) at the end, or not."""
         return torch.where(alive, cls.COMPLETED, cls.DIVERGED).to(torch.int8)
 
@@ -169,7 +169,7 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     )
 
 
-def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
+def is_time_dependent(field: Field, t: Tensor, y: Tensor) -> bool:
     """Tell whether the field looks at its time at all; one that does may depend on it elsewhere."""
     looks = []
 
@@ -214,7 +214,7 @@ def forcing(
     # steps begin and end a run anyway
     jumps = times.new_tensor(sorted(solver.jump_times))
     jumps = jumps[(jumps > start) & (jumps < end)]
-    is_forced = looks_at_time(field, start, y0)
+    is_forced = is_time_dependent(field, start, y0)
     if not is_forced:
         jumps = jumps[:0]
     if solver.max_step is not None:
@@ -231,7 +231,7 @@ def stated(options: Mapping[str, float | None]) -> list[str]:
     return [f"{name}={value:g}" for name, value in options.items() if value is not None]
 
 
-def inside(y: Tensor, threshold: float) -> Tensor:
+def is_bounded(y: Tensor, threshold: float) -> Tensor:
     """(..., 1) mask of the members that are finite and within the threshold (NaN compares false)."""
     return (y.abs() <= threshold).all(-1, keepdim=True)
 
@@ -240,7 +240,7 @@ def scored(states: Tensor, threshold: float) -> Pair:
     """Return states (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status`
     codes (...).
     """
-    alive = inside(states, threshold).cummin(0).values  # once out, out for good
+    alive = is_bounded(states, threshold).cummin(0).values  # once out, out for good
     solution = torch.where(alive, states, torch.nan).movedim(0, -2)
-    status = Status.of(alive[-1, ..., 0])
+    status = Status.encode(alive[-1, ..., 0])
     return solution, status

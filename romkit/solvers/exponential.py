@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.types import Field
-from romkit.solvers.base import Run, Solver, check_field, inside
+from romkit.solvers.base import Run, Solver, check_field, is_bounded
 
 SAME = 1e-9
 """Relative difference of intervals that share an exponential."""
@@ -58,7 +58,7 @@ class Exponential(Solver):
             if interval not in steps:
                 steps[interval] = torch.linalg.matrix_exp(h * matrix)
             # once out, out for good
-            is_alive = inside(y, self.divergence_threshold)
+            is_alive = is_bounded(y, self.divergence_threshold)
             y = torch.where(is_alive, y, torch.nan)
             y = advanced(steps[interval], y)
             states[k + 1] = y

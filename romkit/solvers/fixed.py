@@ -17,7 +17,7 @@ from romkit.core.runtime import pieces, track
 from romkit.core.types import Field, Pair
 from romkit.engine import Newton, RungeKutta, compiled_if, launched_if
 from romkit.engine.captured import CapturedSteps
-from romkit.solvers.base import Run, Solver, check_field, inside
+from romkit.solvers.base import Run, Solver, check_field, is_bounded
 
 ROUNDING = 1e-3
 """Tolerance of the number of steps in an interval; rounding of times in float32 would else add one
@@ -35,7 +35,7 @@ class Grid:
     steps: Tensor
 
     @classmethod
-    def between(cls, times: Tensor, dt: float) -> "Grid":
+    def cover(cls, times: Tensor, dt: float) -> "Grid":
         """Return the fewest equal steps that are no longer than `dt`, but for rounding of the
         times.
         """
@@ -78,7 +78,7 @@ def march(
     """Return states (T, ..., d) of a solver with a `dt`, from one output time to the next; lost
     members go on from `rest`.
     """
-    grid = Grid.between(times, solver.dt)
+    grid = Grid.cover(times, solver.dt)
     lengths = grid.h.tolist()
     numbers = grid.steps.tolist()
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
@@ -88,7 +88,7 @@ def march(
         y = steps(times[k], y, lengths[k], numbers[k])
         states[k + 1] = y
         # arithmetic with infinities is slow
-        is_alive = inside(y, solver.divergence_threshold)
+        is_alive = is_bounded(y, solver.divergence_threshold)
         y = torch.where(is_alive, y, rest)
     return states
 
@@ -132,11 +132,11 @@ class RK4(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
-        grid = Grid.between(times, self.dt)
+        grid = Grid.cover(times, self.dt)
         evaluations = STAGES * grid.count
         if y0.is_cuda and grid.count:
             kernel, name = launched_if(
-                engine, RungeKutta, step_by_tensor, field, times, y0, grid.h[0], evaluations
+                engine, RungeKutta, step_tensor, field, times, y0, grid.h[0], evaluations
             )
         else:
             kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
@@ -158,7 +158,7 @@ class RK4(Solver):
         y = y0.contiguous().clone()
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
-        grid = Grid.between(times, self.dt)
+        grid = Grid.cover(times, self.dt)
         starts = times[:-1]
         h = grid.h.to(y.dtype)
         steps = grid.steps
@@ -182,7 +182,7 @@ def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
     return torch.add(y, slope, alpha=h / 6)
 
 
-def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
+def step_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
     """`step` with the step length in a tensor, which a GPU reads."""
     half = h / 2
     middle = t + half
@@ -253,7 +253,7 @@ class Iterated(Solver):
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
-        grid = Grid.between(times, self.dt)
+        grid = Grid.cover(times, self.dt)
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
         h = grid.h[0].to(times)

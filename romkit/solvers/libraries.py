@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit.core import checks, errors, runtime
 from romkit.core.boundary import Finite, Positive, Times, validated
 from romkit.core.types import Array, Field, Names
-from romkit.solvers.base import Run, Solver, check_field, forcing, inside, stated
+from romkit.solvers.base import Run, Solver, check_field, forcing, is_bounded, stated
 
 
 def error_norm(error: Tensor) -> Tensor:
@@ -114,13 +114,13 @@ class TorchDiffEq(Controlled):
         def usable(y: Tensor, rate: Tensor) -> Tensor:
             # the norm of the error squares rates
             largest = torch.finfo(rate.dtype).max ** 0.5
-            return inside(y, self.divergence_threshold) & inside(rate, largest)
+            return is_bounded(y, self.divergence_threshold) & is_bounded(rate, largest)
 
         def held(t: Tensor, y: Tensor) -> Tensor:
             rate = field(t, y)
             return torch.where(usable(y, rate), rate, 0.0)
 
-        start = torch.where(inside(y0, self.divergence_threshold), y0, 0.0)
+        start = torch.where(is_bounded(y0, self.divergence_threshold), y0, 0.0)
         states = self._solve(held, start, times, longest, jumps)
         solution = [y0]
         for t, y in zip(times[1:], states[1:], strict=True):
@@ -271,10 +271,10 @@ class SciPy(Controlled):
             return torch.from_numpy(states)
         if _is_finite(alone(instants[0], start)):
             with np.errstate(all="ignore"):
-                self._fill_until_lost(states, alone, instants, longest, ends)
+                self._fill_valid(states, alone, instants, longest, ends)
         return torch.from_numpy(states)
 
-    def _fill_until_lost(self, states: Array, *problem: object) -> None:
+    def _fill_valid(self, states: Array, *problem: object) -> None:
         """`_fill`, where a Jacobian that is not finite loses the member."""
         try:
             self._fill(states, *problem)

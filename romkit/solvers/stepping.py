@@ -242,7 +242,7 @@ class Target(NamedTuple):
     latest: Tensor
 
     @classmethod
-    def of(cls, t: Tensor, limits: Limits) -> "Target":
+    def begin(cls, t: Tensor, limits: Limits) -> "Target":
         """Course from the present time t on."""
         infinity = torch.full_like(t, math.inf)
         start = t
@@ -283,14 +283,14 @@ class Stepper:
         if not bool(running.any()):
             return
         self.safe = progress.h
-        target = Target.of(progress.t[running][0], limits)
+        target = Target.begin(progress.t[running][0], limits)
         self.method.begin(target.start, progress.y)
         for _ in range(attempts):
             arrived = self._step(progress, limits, states, running, target)
             running = progress.code == Code.RUNNING
             if not bool(running.any()):
                 return
-            target = Target.of(progress.t[running][0], limits)
+            target = Target.begin(progress.t[running][0], limits)
             if self.together and arrived:
                 self.method.begin(target.start, progress.y)
 
@@ -324,10 +324,10 @@ class Stepper:
         self._count_unstable(progress, accepted, unstable)
         self._set_lengths(progress, accepted, refused, norm, h)
         self._lose(progress, refused, norms, shortest)
-        self._go_on(progress, limits, accepted, ends, reached, largest)
+        self._continues(progress, limits, accepted, ends, reached, largest)
         return bool((accepted & stops).any())
 
-    def _go_on(
+    def _continues(
         self,
         progress: Progress,
         limits: Limits,

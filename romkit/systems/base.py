@@ -23,8 +23,8 @@ from romkit.systems.equation import EvolutionEquation
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import (
     Sampled,
-    basis_of_rates,
     gives_rows,
+    rate_basis,
     training_data,
 )
 from romkit.systems.terms import Projected, Quadratic
@@ -272,9 +272,9 @@ def _sampled(
             fix=f"write stencil() and rhs_rows() of {type(system).__name__}",
         )
     seen = training_data(system, basis, data)
-    rates = basis_of_rates(system, basis, seen, tolerance)
+    rates = rate_basis(system, basis, seen, tolerance)
     number = min(oversampling * rates.rank, rates.size)
-    rows = Sampled.of(system, basis, rates, number)
+    rows = Sampled.choose(system, basis, rates, number)
     return SystemThroughBasis(system, basis, rows.calibrated(*seen))
 
 

@@ -135,7 +135,7 @@ class _Foreign(torch.autograd.Function):
             t, *arguments = tensors
             batch = []
             for x, axis in zip(arguments, axes[1:], strict=True):
-                batch.append(_move_to_front(x, axis, info.batch_size))
+                batch.append(_bring_forward(x, axis, info.batch_size))
             return _Foreign.apply(function, t, *batch), 0
         rates = []
         for k in range(info.batch_size):
@@ -162,7 +162,7 @@ def _central_difference(
     return (rate_ahead - rate_behind) / (2 * h)
 
 
-def _move_to_front(x: Tensor, axis: int | None, size: int) -> Tensor:
+def _bring_forward(x: Tensor, axis: int | None, size: int) -> Tensor:
     if axis is None:
         return x.unsqueeze(0).expand(size, *x.shape)
     return x.movedim(axis, 0)

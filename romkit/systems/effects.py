@@ -120,7 +120,7 @@ def check_members(
     if bool(error <= mixing * size):
         return
     raise InputError(
-        _rhs_in_words(system),
+        _describe_rhs(system),
         expected="rates of each trajectory that do not depend on the others",
         got=f"a difference of {float(error):.2g} to one alone",
         fix="index the last axis, x[..., 0] and c[..., 0]; romkit.testing.check_system(system) tells",
@@ -141,7 +141,7 @@ def check_writes(system: System, motion: Motion, times: Tensor, contexts: Tensor
         InputError: names the right-hand side.
     """
     # beside the motion too: some write where a state is negative, say
-    c, points = _called_at(system, motion, times, contexts)
+    c, points = _call(system, motion, times, contexts)
     for t, x in points[:WRITES]:
         _check_written(system, t, {"x": x.clone(), "c": align(c, x).clone()})
 
@@ -162,7 +162,7 @@ def check_memory(system: System, motion: Motion, times: Tensor, contexts: Tensor
     Raises:
         InputError: names the right-hand side.
     """
-    c, points = _called_at(system, motion, times, contexts)
+    c, points = _call(system, motion, times, contexts)
     points = points[:: 2 * PROBES // WRITES]
     rates = [_rate(system.rhs, t, x, c) for t, x in points]
     copies = [rate.clone() for rate in rates]
@@ -171,14 +171,14 @@ def check_memory(system: System, motion: Motion, times: Tensor, contexts: Tensor
     for rate, copy, second in zip(rates, copies, reversed(again), strict=True):
         if not _agree(rate, copy):
             raise InputError(
-                _rhs_in_words(system),
+                _describe_rhs(system),
                 expected="a new array for each rate",
                 got="one array that each call fills anew",
                 fix="make it inside of the function, or return a copy",
             )
         if not _agree(copy, second):
             raise InputError(
-                _rhs_in_words(system),
+                _describe_rhs(system),
                 expected="equal rates at equal times and states",
                 got="another one when it is called again",
                 fix="what it remembers is a component of the state; draw random numbers before",
@@ -220,7 +220,7 @@ def check_steps(
     h = min(solver.dt, interval)
     field = system.phase_field(contexts)
     with torch.no_grad(), one_thread():
-        of_step = _error_of_step(solver, field, states, times, h)
+        of_step = _step_error(solver, field, states, times, h)
         unresolved, at = _error_where_fastest(solver, field, states, rates, times, h)
     duration = float(times[-1] - times[0])
     total = of_step * duration / h
@@ -277,7 +277,7 @@ def _stepped(
     return at_once.states[:, -1], in_two.states[:, -1]
 
 
-def _error_of_step(
+def _step_error(
     solver: RK4,
     field: Callable[[Tensor, Tensor], Tensor],
     states: Tensor,
@@ -323,14 +323,14 @@ def _check_written(system: System, t: Tensor, arguments: dict[str, Tensor]) -> N
         if torch.equal(value, before[name]):
             continue
         raise InputError(
-            _rhs_in_words(system),
+            _describe_rhs(system),
             expected=f"a rate, and {name} unchanged",
             got=f"other numbers in {name} after the call",
             fix=f"do not write into it: begin with {name} = {name}.clone()",
         )
 
 
-def _rhs_in_words(system: System) -> str:
+def _describe_rhs(system: System) -> str:
     kind = {1: "rhs", 2: "acceleration"}[system.order]
     return f"{type(system).__name__}.{kind}"
 
@@ -351,9 +351,7 @@ Points = list[Pair]
 """Times and states (k, order · n) there."""
 
 
-def _called_at(
-    system: System, motion: Motion, times: Tensor, contexts: Tensor
-) -> tuple[Tensor, Points]:
+def _call(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> tuple[Tensor, Points]:
     """Return first context (1, p), and times and states at which the right-hand side is called."""
     c = torch.atleast_2d(contexts).flatten(0, -2)[:1]
     return c, _points(_parts(motion, system.order), times, system.horizon)

@@ -25,7 +25,7 @@ from romkit.core.memory import refuse_too_large
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
-from romkit.data.conversions import parameters_in_units
+from romkit.data.conversions import convert_parameters
 from romkit.data.layout import Layout, Variable
 from romkit.data.units import Units
 from romkit.engine import Engine
@@ -40,7 +40,7 @@ from romkit.systems.effects import (
     check_steps,
     check_writes,
 )
-from romkit.systems.motion import Motion, lost_in, warn_of_lost
+from romkit.systems.motion import Motion, find_diverged, warn_lost
 from romkit.systems.naming import recorded_name
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic, Term
@@ -374,11 +374,11 @@ class EvolutionEquation(Display):
         if self.order == 1:
             tensors_of_motion.append(None)  # no acceleration
         motion = Motion(*tensors_of_motion, solution.status, solution.cost)
-        lost = lost_in(motion.state, motion.status, torch.cat(begin, dim=-1))
+        lost = find_diverged(motion.state, motion.status, torch.cat(begin, dim=-1))
         if lost.rows:
             who = f"{label} of {self.name}"
             advice = self.advice(context)
-            warn_of_lost(lost, who, times, advice, self.context_names, context)
+            warn_lost(lost, who, times, advice, self.context_names, context)
         return motion
 
     def solution(
@@ -583,7 +583,7 @@ class EvolutionEquation(Display):
         """
         if split is None:
             names = self.context_names
-            values = parameters_in_units(named, names, self.known_units.context)
+            values = convert_parameters(named, names, self.known_units.context)
             return torch.from_numpy(context_rows(names, values)), None
         checks.one_of("split", split, ("train", "test"))
         if named:

@@ -48,7 +48,7 @@ class Lost:
     count: int
 
 
-def lost_in(states: Tensor, status: Tensor, start: Tensor) -> Lost:
+def find_diverged(states: Tensor, status: Tensor, start: Tensor) -> Lost:
     """Return trajectories (..., T, n) of a status (...) that are lost, but for those whose start
     (..., n) was so already.
     """
@@ -62,7 +62,7 @@ def lost_in(states: Tensor, status: Tensor, start: Tensor) -> Lost:
     return Lost(rows, ends, count)
 
 
-def warn_of_lost(
+def warn_lost(
     lost: Lost,
     label: str,
     times: Tensor,

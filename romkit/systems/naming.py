@@ -14,7 +14,7 @@ def recorded_name(kind: type, name: str, root: type) -> str:
     """
     namesakes = {
         system.__qualname__
-        for system in _with_subclasses(root)
+        for system in _class_tree(root)
         if system.__module__.startswith("romkit.") and getattr(system, "name", "") == name
     }
     if namesakes - {kind.__qualname__}:
@@ -22,8 +22,8 @@ def recorded_name(kind: type, name: str, root: type) -> str:
     return name
 
 
-def _with_subclasses(kind: type[object]) -> Iterator[type[object]]:
+def _class_tree(kind: type[object]) -> Iterator[type[object]]:
     yield kind
     subclasses: list[type[object]] = kind.__subclasses__()
     for subclass in subclasses:
-        yield from _with_subclasses(subclass)
+        yield from _class_tree(subclass)

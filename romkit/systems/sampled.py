@@ -35,7 +35,7 @@ relative to f̄.
 TrainingData = tuple[Tensor, Tensor, Tensor]
 
 
-def basis_of_rates(
+def rate_basis(
     system: EvolutionEquation, basis: Basis, data: TrainingData, tolerance: float | None = None
 ) -> Basis:
     """Modes of f(t, x̄ + V y; c) at the coordinates y of training data.
@@ -85,7 +85,7 @@ def _summary(system: EvolutionEquation, basis: Basis, data: TrainingData) -> Sum
     total = None
     for block in _blocks(system, basis, *data):
         most = min(MOST, len(block))
-        summary = Summary.of(block, most, weigh)
+        summary = Summary.summarise(block, most, weigh)
         if total is None:
             total = summary
         else:
@@ -249,7 +249,9 @@ class Sampled(Rows):
     reach: float = math.inf
 
     @classmethod
-    def of(cls, system: EvolutionEquation, basis: Basis, rates: Basis, number: int) -> "Sampled":
+    def choose(
+        cls, system: EvolutionEquation, basis: Basis, rates: Basis, number: int
+    ) -> "Sampled":
         """Choose this many rows."""
         rows = chosen_rows(rates.modes, number)
         interpolated = torch.linalg.pinv(rates.modes[rows])

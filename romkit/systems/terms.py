@@ -73,7 +73,7 @@ class Quadratic(NamedTuple):
         folded = torch.einsum("...ia,...ijk,...jb,...kc->...abc", factor, full, factor, test)
         return Quadratic(constant, linear, upper_triangle(folded))
 
-    def of_polynomial(self, monomials: Monomials, rows: Tensor, test: Tensor) -> "Polynomial":
+    def substitute(self, monomials: Monomials, rows: Tensor, test: Tensor) -> "Polynomial":
         """z -> testᵀ g(y) with y = rowsᵀ m(z), a polynomial of twice the degree.
 
         Args:

@@ -25,13 +25,13 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
         data: a run, of states or of coordinates.
     """
     if "trajectory" not in data.dims:
-        return unresolved(system, _as_one_trajectory(system, data)).isel(trajectory=0)
+        return unresolved(system, _lone_trajectory(system, data)).isel(trajectory=0)
     times, y, c = coordinates_of(system.full, system.basis, data)
     with torch.no_grad():
         if isinstance(system.image, Sampled):
             shares = _evaluate_rows(system.image, times, y, c)
         else:
-            shares = _of_terms(system, y, c)
+            shares = _evaluate_terms(system, y, c)
     coords = {name: data[name] for name in ("time", *system.context_names)}
     attrs = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
     return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
@@ -52,7 +52,7 @@ def sketch(full: EvolutionEquation, basis: Basis, *, sketch: int = 32) -> Projec
     return Projected(full.terms(), basis, torch.device("cpu"), tests)
 
 
-def _as_one_trajectory(system: ThroughBasis, data: xr.Dataset) -> xr.Dataset:
+def _lone_trajectory(system: ThroughBasis, data: xr.Dataset) -> xr.Dataset:
     """Return a run without trajectories, with its context as that of one."""
     contexts = {}
     for name in system.context_names:
@@ -72,7 +72,7 @@ def _evaluate_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tenso
     return torch.stack(shares, dim=1)
 
 
-def _of_terms(system: ThroughBasis, y: Tensor, c: Tensor) -> Tensor:
+def _evaluate_terms(system: ThroughBasis, y: Tensor, c: Tensor) -> Tensor:
     """(C, T) of coordinates (C, T, r) and contexts (C, T or 1, p)."""
     velocity_outside = system.sketch.at(c)(y)
     velocity_inside = system.image.at(c)(y)

@@ -13,7 +13,7 @@ from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Solution, Status
 from romkit.systems.problem import PROBLEMS, Problem
 from romkit.testing.projections import Probe, perturbed, probe
-from romkit.testing.rules import close, fact, rules_of
+from romkit.testing.rules import close, fact, list_rules
 
 LatentLaw = Callable[..., Tensor]
 """(t, z) -> ż, or (t, z, ż) -> z̈."""
@@ -85,13 +85,13 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
         cases.append(("moving", path, latent_law, fixed_steps))
     for name, path, law, solve in cases:
         problem = manufactured(path, order, law)
-        exact = FINE_STEPS(_field_of(problem, law), w0, LATENT_TIMES).states
+        exact = FINE_STEPS(_field(problem, law), w0, LATENT_TIMES).states
         solution = solve(dynamics, problem, w0)
         fact(f"status, {name} context", 0, int(solution.status.sum()))
         close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
 
 
-def _field_of(problem: Problem, law: LatentLaw) -> Field:
+def _field(problem: Problem, law: LatentLaw) -> Field:
     """Return the first-order form of a latent law."""
     return lambda t, w: problem.motion(w, law(t, *problem.split(w)))
 
@@ -125,7 +125,7 @@ def _default_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) ->
     return dynamics.solve(problem, start, LATENT_TIMES, engine="torch")
 
 
-def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
+def dynamics_batch(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
     """A batch equals a loop, a lost member harms nobody, and a constant function is a constant."""
     w, constant = beginning(p, order), Path.constant(p.operator)
 
@@ -210,10 +210,10 @@ def check_dynamics(
     if is_learned:
         orders = (dynamics.order,)
     for order in orders:
-        with torch.no_grad(), rules_of(f"{dynamics}, order {order}"):
+        with torch.no_grad(), list_rules(f"{dynamics}, order {order}"):
             start(dynamics, p, order)
             if follows_motions:
                 motion(dynamics, p, order, tolerance)
-            batch_of_dynamics(dynamics, p, order, tolerance)
+            dynamics_batch(dynamics, p, order, tolerance)
             if not is_learned:
                 stacks(dynamics, p, order)

@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.projections import Operator, Projection, stack
 from romkit.projections.storage import check_single, packed, unpacked
-from romkit.testing.rules import close, rules_of
+from romkit.testing.rules import close, list_rules
 
 
 class Probe(NamedTuple):
@@ -167,6 +167,6 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
         rules = RULES + IDEMPOTENT_RULES
     for spread in spreads:
         points = probe(projection, spread=spread)
-        with rules_of(f"{projection.name}, contexts over {spread:g} x the training range"):
+        with list_rules(f"{projection.name}, contexts over {spread:g} x the training range"):
             for rule in rules:
                 rule(points)

@@ -42,7 +42,7 @@ def refused(rule: str, error: type[Exception], call: Callable[[], object]) -> No
 
 
 @contextlib.contextmanager
-def rules_of(what: str) -> Iterator[None]:
+def list_rules(what: str) -> Iterator[None]:
     """Put the name of the object in front of the first rule that it breaks, or of the error that it
     raises.
     """
@@ -52,10 +52,10 @@ def rules_of(what: str) -> Iterator[None]:
         raise AssertionError(f"{what}: {broken}") from None
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
         text = f"{type(error).__name__}: {one_line(str(error))}"
-        raise AssertionError(f"{what}: {_rule_in(error)}: {text}") from error
+        raise AssertionError(f"{what}: {_find_rule(error)}: {text}") from error
 
 
-def _rule_in(error: BaseException) -> str:
+def _find_rule(error: BaseException) -> str:
     """Return name of the rule in which an error came up."""
     here = Path(__file__).parent
     frames = traceback.extract_tb(error.__traceback__)[1:]

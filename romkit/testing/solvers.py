@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.solvers import Solver, Status
-from romkit.testing.rules import close, fact, holds, refused, rules_of
+from romkit.testing.rules import close, fact, holds, list_rules, refused
 
 TIMES = torch.linspace(0, 2, 5, dtype=torch.float64)
 STARTS = torch.tensor([[0.2], [0.5], [3.0]], dtype=torch.float64)
@@ -41,7 +41,7 @@ def accuracy(solver: Solver, tolerance: float) -> None:
     close("float32 = float64", single.states.double(), states, max(tolerance, 1e-5))
 
 
-def batch_of_solver(solver: Solver, tolerance: float) -> None:
+def solver_batch(solver: Solver, tolerance: float) -> None:
     """A batch equals a loop, and a member that is lost is NaN and leaves the others as they are."""
     together = solver(logistic, STARTS, TIMES).states
     alone = torch.stack([solver(logistic, y0, TIMES).states for y0 in STARTS])
@@ -110,8 +110,8 @@ def check_solver(
         >>> from romkit.solvers import RK4
         >>> romkit.testing.check_solver(RK4(0.02), order=4)  # silent, since every rule holds
     """
-    with rules_of(str(solver)):
-        for rule in (accuracy, batch_of_solver, clock):
+    with list_rules(str(solver)):
+        for rule in (accuracy, solver_batch, clock):
             rule(solver, tolerance)
         if order is not None:
             convergence(solver, order)

@@ -17,7 +17,7 @@ from romkit.systems import System
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import gives_rows
 from romkit.systems.terms import Term
-from romkit.testing.rules import TOLERANCE, close, fact, holds, rules_of
+from romkit.testing.rules import TOLERANCE, close, fact, holds, list_rules
 
 SAMPLES = 5
 """Output times of the datasets that the rules look at."""
@@ -278,7 +278,7 @@ def check_system(system: System) -> None:
         >>> import romkit
         >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
-    with rules_of(system.name):
+    with list_rules(system.name):
         probe = Probe(system)
         for rule in RULES:
             rule(probe)

@@ -129,7 +129,7 @@ class FlatParameters:
         """
         blocks: list[tuple[int, ...]] = []
         numbers = range(len(self.names))
-        for pair, group in itertools.groupby(numbers, self._pair_of):
+        for pair, group in itertools.groupby(numbers, self._matching_pair):
             members = list(group)
             if pair:
                 _, *shape = self.shapes[members[0]]
@@ -139,7 +139,7 @@ class FlatParameters:
                 blocks.append((size,))
         return blocks
 
-    def _pair_of(self, k: int) -> str:
+    def _matching_pair(self, k: int) -> str:
         """Return name of the pair that parameter k belongs to; "" if it is none's."""
         owner, _, _ = self.names[k].rpartition(".")
         return owner if owner in self._pairs else ""
@@ -250,7 +250,7 @@ def batches(
     every epoch.
     """
     n = len(rows.y)
-    generators = generators_of(seeds, epoch)
+    generators = seed_generators(seeds, epoch)
     orders = [torch.randperm(n, generator=generator) for generator in generators]
     order = torch.stack(orders).to(rows.y.device)  # (S, N)
     last = n - min(batch_size, n)
@@ -262,7 +262,7 @@ def batches(
         yield chosen
 
 
-def generators_of(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
+def seed_generators(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
     """Return a generator of each seed for an epoch: a stack and a single seed see the same batches."""
     generators = []
     for seed in seeds:

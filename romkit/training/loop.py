@@ -19,7 +19,7 @@ CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""
 
 
-def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:
+def validation_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:
     """(S,) mean loss over held-out rows (N, ...)."""
     number, seeds = len(rows.y), len(theta)
     total = torch.zeros(seeds, dtype=theta.dtype, device=theta.device)
@@ -87,10 +87,10 @@ def train(
     for epoch in progress:
         alive = run.state.alive
         run = epoch_of.after(run, epoch, batches(epoch))
-        _warn_of_lost(alive & ~run.state.alive, seeds, epoch)
+        _warn_lost(alive & ~run.state.alive, seeds, epoch)
         progress.set_postfix(loss=f"{run.losses[-1].median().item():.3g}", refresh=False)
         if held_out is not None:
-            validation = held_out_loss(loss, run.state.theta, held_out)
+            validation = validation_loss(loss, run.state.theta, held_out)
             run = run._replace(best=run.best.after(epoch, run.state.theta, validation))
         if checkpoint is not None:
             checkpoint.save_if_due(run)
@@ -161,7 +161,7 @@ class EpochOfSteps(NamedTuple):
         return Snapshot(state, plateaus, losses, run.best)
 
 
-def _warn_of_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
+def _warn_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
     """Warn of the seeds (S, 1) whose parameters ceased to be finite in an epoch."""
     numbers = []
     for seed, is_lost in zip(seeds, lost.squeeze(1).tolist(), strict=True):

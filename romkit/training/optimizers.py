@@ -160,7 +160,7 @@ class Adam(Optimizer):
         self, state: State, momentum: Tensor, slope: Tensor, square: Tensor
     ) -> adam.Averages:
         """Averages after a slope and a square of one."""
-        return adam.Averages.after(
+        return adam.Averages.update(
             (momentum, state.moments[1]),
             slope,
             square,
@@ -407,9 +407,11 @@ class _Seed:
         self.optimizer = _made(settings.factory, self.parameters)
         origins = [kind.__module__.partition(".")[0] for kind in type(self.optimizer).__mro__]
         if "geoopt" in origins:
-            from romkit.projections.manifold import on_manifold  # geoopt takes a second to import
+            from romkit.projections.manifold import (
+                constrain_pair,  # geoopt takes a second to import
+            )
 
-            self.parameters = flat.leaves(theta, on_manifold)
+            self.parameters = flat.leaves(theta, constrain_pair)
             self.optimizer = _made(settings.factory, self.parameters)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
 

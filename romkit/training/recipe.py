@@ -175,10 +175,10 @@ class Recipe:
         recipe = self
         for name in sorted(settings, key=lambda name: name not in FIELDS):
             checks.one_of("settings", name, SETTINGS)
-            recipe = recipe._with(name, settings[name])
+            recipe = recipe._replaced(name, settings[name])
         return recipe
 
-    def _with(self, name: str, value: object) -> "Recipe":
+    def _replaced(self, name: str, value: object) -> "Recipe":
         """Return the recipe with another value of a setting."""
         if name in FIELDS:
             return dataclasses.replace(self, **{name: value})

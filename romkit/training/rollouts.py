@@ -19,7 +19,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, Share, validated
-from romkit.training.batches import AnyBatch, FlatParameters, generators_of
+from romkit.training.batches import AnyBatch, FlatParameters, seed_generators
 from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports, seed_reports, train
 from romkit.training.loss import Objective
@@ -116,11 +116,11 @@ def refine(
         for state in further:
             z, image = advance(theta, z, context)
             errors.append((state - image).square() @ component_weights)
-        of_windows = torch.stack(errors, dim=-1).flatten(1)
-        return snapshot_loss(theta, *batch) + of_windows.mean(1)
+        window_steps = torch.stack(errors, dim=-1).flatten(1)
+        return snapshot_loss(theta, *batch) + window_steps.mean(1)
 
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
-        generators = generators_of(seeds, index)
+        generators = seed_generators(seeds, index)
         # short at first: where a phase error exceeds a turn, the loss says nothing of it
         length = plan.window(index / plan.steps, samples)
         windows = _windows(trajectories, length, plan.batch, generators)

@@ -139,11 +139,11 @@ class Run:
         if self.started:
             return [{} for _ in models]
         model = models[0]
-        rows = self._rows_for_start(model, rows)
+        rows = self._start_rows(model, rows)
         # random directions among coordinates that are sorted by energy would see the least of them
         if self.behind_basis and isinstance(model, Modulated):
             for network in models:
-                network.read_off_modes(rows.y)
+                network.initialise_modes(rows.y)
         further = ()
         if self.system is not None and model.chosen_by_rollouts:
             further = (LeftOutRollouts(self.data, self.system),)
@@ -153,7 +153,7 @@ class Run:
             facts.append({} if of_start is None else of_start)
         return facts
 
-    def _rows_for_start(self, model: Projection, rows: Batch) -> Batch:
+    def _start_rows(self, model: Projection, rows: Batch) -> Batch:
         """Return snapshots that a model starts from."""
         if model.takes_gaps:
             return Batch.select_incomplete(self.data, model.frame, self.plan.snapshots.every)
@@ -173,7 +173,7 @@ class Run:
             return reports  # POD and its like have nothing to train
         weighting = self.plan.component_weighting
         objective = Objective(stacked, loss, weighting, self.system, self.unit).to(self.device)
-        ends = [self._on_snapshots(objective, rows, held_out, seeds)]
+        ends = [self._snapshot_loss(objective, rows, held_out, seeds)]
         batch_size = self.plan.snapshots.batch_size
         for function, settings in self._refinements():
             call = partial(function, objective, rows, self.data, settings, seeds, batch_size)
@@ -187,7 +187,7 @@ class Run:
         rows = attached(rows, loss, frame, self.plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
 
-    def _on_snapshots(
+    def _snapshot_loss(
         self, objective: Objective, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
     ) -> Reports:
         plan, stacked = self.plan.snapshots, objective.projection

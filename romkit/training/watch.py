@@ -111,7 +111,7 @@ class Watch:
         if isinstance(self.validation, xr.Dataset):
             held_out = check_dataset(needing_velocity(self.validation))
             names = context_names(data)
-            units = Units.of(data, names)
+            units = Units.read(data, names)
             components = component_names(data)
             return data, matched("validation", held_out, names, components, units)
         if self.validation > 0:

@@ -105,7 +105,7 @@ def _resampled_laws(
     """
     # number of trajectories that a bootstrap draws from
     number = check_states(data).sizes["trajectory"]
-    if projection.for_law(data)[0] is not projection:
+    if projection.law_space(data)[0] is not projection:
         raise InputError(
             "projection",
             expected="one without symmetry",

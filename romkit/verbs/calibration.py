@@ -40,7 +40,7 @@ class Calibration:
         >>> import numpy as np
         >>> from romkit.ensemble import Calibration
         >>> error = np.random.default_rng(0).normal(size=(4, 20, 3))  # of four trajectories that no member has seen
-        >>> calibration = Calibration.of(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
+        >>> calibration = Calibration.fit(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
         >>> calibration.trajectories, calibration.factor(0.5) < calibration.factor(0.9)
         (4, True)
         >>> calibration.scale(np.array([0.0, 0.5]), np.zeros((2, 3))).shape
@@ -57,7 +57,7 @@ class Calibration:
     sizes: Sizes | None = field(default=None, repr=False)
 
     @classmethod
-    def of(
+    def fit(
         cls,
         times: Array,
         error: Array,
@@ -102,7 +102,7 @@ class Calibration:
                 of_others = growth_and_profile(error, std, typical, kept.tolist())
             scores[k] /= scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
-        quantiles = quantiles_of(scores)
+        quantiles = conformal_quantiles(scores)
         disagreement = None
         if typical:
             disagreement = largest_disagreement(spread[usable], profile)
@@ -179,7 +179,7 @@ class Calibration:
         return cls(lead, growth, profile, quantiles, number, lost, disagreement, sizes)
 
 
-def quantiles_of(scores: Array) -> Array:
+def conformal_quantiles(scores: Array) -> Array:
     """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
     ordered = scores[~np.isnan(scores)]
     ordered.sort()

@@ -78,7 +78,7 @@ class Combination(tasks.Task):
             parameters=((), projection.parameter_count),
             seconds_projection=((), projection.report.get("seconds", 0.0)),
             seconds_law=((), seconds),
-            equations=((), _in_words(dynamics)),
+            equations=((), _describe(dynamics)),
         )
 
     def _projection(self, train: xr.Dataset) -> Projection:
@@ -101,7 +101,7 @@ class Combination(tasks.Task):
         return LAWS[self.law](**self.law_settings).fit(projection, train, seed=self.seed)
 
 
-def _in_words(dynamics: LatentDynamics) -> str:
+def _describe(dynamics: LatentDynamics) -> str:
     """Equations of a law, or the name and settings of other dynamics."""
     if hasattr(dynamics, "details"):
         return "\n".join(dynamics.details())

@@ -162,11 +162,11 @@ class Ensemble:
         observed = np.isfinite(truth)
         lost = np.isnan(error) & observed
         error[lost] = np.inf
-        _warn_of_lost(lost, observed)
+        _warn_lost(lost, observed)
         deviation = divisor(run["state_std"].values.astype("float64"))
         spread = run["spread"].values
         times = run["time"].values
-        calibration = Calibration.of(times, error, spread, deviation)
+        calibration = Calibration.fit(times, error, spread, deviation)
         return replace(self, calibration=calibration)
 
     @validated
@@ -240,7 +240,7 @@ class Ensemble:
         """Return mean and spread of the members, without an interval."""
         check_states(data)
         bands = []
-        for rows in self._parts_of(data):
+        for rows in self._member_parts(data):
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
             bands.append(self._member_statistics(run, of_members))
@@ -248,7 +248,7 @@ class Ensemble:
             return bands[0]
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
 
-    def _parts_of(self, data: xr.Dataset) -> list[slice]:
+    def _member_parts(self, data: xr.Dataset) -> list[slice]:
         """Return trajectories that are followed at once."""
         number = data.sizes["trajectory"]
         shape = [data.sizes[dim] for dim in DIMS[1:]]
@@ -286,14 +286,14 @@ class Ensemble:
 
     def _add_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
-        return with_interval(run, half, level)
+        return add_interval(run, half, level)
 
     def _scale(self, run: xr.Dataset) -> Array:
         if self.calibration is None:
             return run["spread"].values
         lead = run["time"].values - run["time"].values[0]
         spread = run["spread"].values
-        _warn_of_excess(self.calibration.excess(lead, spread)[:, -1])
+        _warn_excess(self.calibration.excess(lead, spread)[:, -1])
         return self.calibration.scale(lead, spread, self._contexts(run))
 
     def _contexts(self, run: xr.Dataset) -> Array:
@@ -315,7 +315,7 @@ class Ensemble:
         return self.calibration.factor(level)
 
 
-def _warn_of_excess(excess: Array, *, unlike: float = 2.0) -> None:
+def _warn_excess(excess: Array, *, unlike: float = 2.0) -> None:
     """Say where members disagree by far more than on the trajectories of the calibration.
 
     `unlike`: spread of a forecast, in the largest one of validation, from which on a forecast
@@ -335,7 +335,7 @@ def _warn_of_excess(excess: Array, *, unlike: float = 2.0) -> None:
     )
 
 
-def with_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
+def add_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
     """Return a run with `lower` and `upper`, so far from its state."""
     state = run["state"]
     ends = {"lower": state.values - half, "upper": state.values + half}
@@ -347,7 +347,7 @@ def with_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
     return run.assign(variables)
 
 
-def _warn_of_lost(lost: Array, known: Array) -> None:
+def _warn_lost(lost: Array, known: Array) -> None:
     """Say what share of the known values (V, T, n) no member reached, and which intervals that
     leaves finite.
     """

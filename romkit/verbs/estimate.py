@@ -20,7 +20,7 @@ from romkit.data.context import context_columns
 from romkit.data.schema import add_trajectories
 from romkit.data.trajectories import check_components
 from romkit.data.units import same_unit, state_units
-from romkit.metrics import per_unit
+from romkit.metrics import pool_units
 from romkit.systems import System
 
 # -- indicators of the error --------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class Indicators(NamedTuple):
     share: float
 
 
-def indicators_of(
+def compute_indicators(
     run: xr.Dataset, system: System | None, windows: int, share: float, *, most: int = 1000
 ) -> Indicators:
     """Return indicators of a checked run.
@@ -58,7 +58,7 @@ def indicators_of(
     """
     times = times_of(run)
     t = times.numpy() - float(times[0])
-    std = per_unit(run["state_std"].values.astype(float), run)
+    std = pool_units(run["state_std"].values.astype(float), run)
     count = min(len(std), most)
     chosen = np.random.default_rng(0).choice(len(std), count, replace=False)
     rows = np.sort(chosen)
@@ -301,7 +301,7 @@ def error_estimate(
     paths = _checked("run", run, system, windows)
     if known is not None:
         known = _checked("known", known, system, windows, "nrmse")
-    indicators = indicators_of(paths, system, windows, share)
+    indicators = compute_indicators(paths, system, windows, share)
     values = {
         "local": indicators.local,
         "shift": indicators.shift,
@@ -309,7 +309,7 @@ def error_estimate(
         "error": np.hypot(indicators.local, indicators.shift),
     }
     if known is not None:
-        rollouts = indicators_of(known, system, windows, share)
+        rollouts = compute_indicators(known, system, windows, share)
         values |= _regression(indicators, rollouts, known["nrmse"].values, coverage)
     variables = {}
     for name, array in values.items():
@@ -349,7 +349,7 @@ def _checked(
     _check_run(argument, run, names)
     run = add_trajectories(run).transpose(*DIMS, ...)
     if system is not None:
-        _check_for_system(argument, run, system, windows)
+        _check_system(argument, run, system, windows)
     elif "spread" not in run:
         raise InputError(
             argument,
@@ -378,7 +378,7 @@ def _check_run(argument: str, run: xr.Dataset, names: Sequence[str]) -> None:
         )
 
 
-def _check_for_system(argument: str, run: xr.Dataset, system: System, windows: int) -> None:
+def _check_system(argument: str, run: xr.Dataset, system: System, windows: int) -> None:
     """Refuse a run that a system cannot go on from."""
     steps = run.sizes["time"] - 1
     if steps < windows:

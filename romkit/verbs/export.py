@@ -28,7 +28,7 @@ from romkit.models import Dynamics, ReducedModel, check_match, constant
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import checked_step
-from romkit.solvers.fixed import step_by_tensor
+from romkit.solvers.fixed import step_tensor
 from romkit.systems import System
 from romkit.verbs import fmu
 
@@ -121,7 +121,7 @@ def export(
     asked: dict[str, object] = {"outputs": outputs, "dt": dt, "platforms": platforms}
     target, ending = _checked(projection, path, system)
     options = _options(ending, system, asked)
-    model = ReducedModel.of(projection, dynamics, system)
+    model = ReducedModel.build(projection, dynamics, system)
     _check_steps(model.dynamics)
     with torch.no_grad(), one_thread():
         # evaluate the model once, so that those who look at values refuse what does not fit
@@ -259,7 +259,7 @@ def _traced(model: ReducedModel) -> Trace:
 
 
 def _write_c(model: ReducedModel, target: Path) -> None:
-    code, header = source(target.stem, _about(model), _traced(model), _lines(model))
+    code, header = source(target.stem, _model_lines(model), _traced(model), _lines(model))
     _write_together({target: code.encode(), target.with_suffix(".h"): header.encode()})
 
 
@@ -278,7 +278,7 @@ def _lines(model: ReducedModel) -> int:
     return len(model.dynamics.control_names)
 
 
-def _about(model: ReducedModel, *, names_told: int = 8) -> list[str]:
+def _model_lines(model: ReducedModel, *, names_told: int = 8) -> list[str]:
     """Return lines that say what the model is, and what its arguments are.
 
     `names_told`: components of the state that a comment in C names.
@@ -296,13 +296,13 @@ def _about(model: ReducedModel, *, names_told: int = 8) -> list[str]:
         f"Reduced model by romkit {VERSION}: {dynamics} on {model.projection!r}",
         f"state: {states}",
         f"context: {context or 'none'}",
-        f"control: {_control_in_words(model)}",
+        f"control: {_describe_control(model)}",
     ]
     # a backslash at the end of a comment would join the next line to it
     return [one_line(line).replace("\\", "/") for line in lines]
 
 
-def _control_in_words(model: ReducedModel) -> str:
+def _describe_control(model: ReducedModel) -> str:
     names = ", ".join(model.dynamics.control_names)
     if not names:
         return "none"
@@ -322,10 +322,10 @@ def _write_fmu(
     shown = set(state)
     if outputs is not None:
         shown = {known_name("outputs", name, state) for name in outputs}
-    about = _about(model)
+    about = _model_lines(model)
     code = source("model", about, _traced(model), _lines(model))
     if _takes_lines(model):
-        _warn_of_slopes(model.dynamics.control_names)
+        _warn_slopes(model.dynamics.control_names)
     step = _short_enough(model, dt)
     fmu.write(target, code, _variables(model, state), shown, step, about[0], platforms)
 
@@ -344,7 +344,7 @@ def _variables(model: ReducedModel, state: Mapping[str, str]) -> list[fmu.Variab
     )
 
 
-def _warn_of_slopes(names: Sequence[str]) -> None:
+def _warn_slopes(names: Sequence[str]) -> None:
     # importers hold inputs between communication points, and connect no slope by themselves
     slopes = ", ".join(f"der({name})" for name in names)
     warn(
@@ -413,7 +413,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
 
     def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, *u: Tensor) -> Tensor:
         rate, *_ = _bound(model, c, _step_inputs(t, h, *u))
-        return step_by_tensor(rate, t, w, h)
+        return step_tensor(rate, t, w, h)
 
     def encode(x: Tensor, c: Tensor) -> Tensor:
         return _bound(model, c, _step_inputs(t, 1.0, *inputs))[1](x)

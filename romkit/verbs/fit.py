@@ -29,7 +29,7 @@ from romkit.verbs.presets import PRESETS, sized
 from romkit.verbs.training_set import TrainingSet, checked_data, raise_precision
 
 
-def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
+def find_method(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
     kind, sizes = method, {}
     if isinstance(method, functools.partial):
         kind = method.func
@@ -46,7 +46,7 @@ def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str
     )
 
 
-Method = Annotated[str | type[Projection] | functools.partial, method_of]
+Method = Annotated[str | type[Projection] | functools.partial, find_method]
 """The argument becomes a class and its sizes."""
 
 Preset = Annotated[str, checks.choice(PRESETS)] | Recipe
@@ -134,7 +134,7 @@ def fit(
     watch = Watch(**watching)
     check_settings(kind, settings)
     data = checked_data(kind, data, basis)
-    training = TrainingSet.of(data, watch, basis, symmetry, system)
+    training = TrainingSet.build(data, watch, basis, symmetry, system)
     recipe = _recipe(preset, settings, training.frame.system, kind)
     _check_recipe(recipe, engine, checkpoint, training)
     system = _system_used(kind, recipe, training, given=system is not None)
@@ -229,8 +229,8 @@ def _copy_parameters(models: Sequence[Projection], start: Projection) -> list[Pr
     if (type(start), start.config, len(sources)) != (type(like), like.config, len(models)):
         raise InputError(
             "start",
-            expected=_in_words(models),
-            got=_in_words(sources),
+            expected=_describe(models),
+            got=_describe(sources),
             fix="give what fit returned for these settings",
         )
     for model, source in zip(models, sources, strict=True):
@@ -243,7 +243,7 @@ def _copy_parameters(models: Sequence[Projection], start: Projection) -> list[Pr
     return models
 
 
-def _in_words(models: Sequence[Projection]) -> str:
+def _describe(models: Sequence[Projection]) -> str:
     model = models[0]
     return f"{len(models)} of {model.name} with {pairs(model.config)}"
 
@@ -301,14 +301,14 @@ def _system_used(
     for.
     """
     if recipe.needs_system:
-        return _system_for(recipe, training)
+        return _find_system(recipe, training)
     # equations that the user gives choose the settings of a manifold, too
     if given and kind.chosen_by_rollouts and training.wave is None:
-        return _system_for(recipe, training)
+        return _find_system(recipe, training)
     return None
 
 
-def _system_for(recipe: Recipe, training: TrainingSet) -> System:
+def _find_system(recipe: Recipe, training: TrainingSet) -> System:
     """Return the system, for losses and choices that need its field."""
     system = training.system
     basis = training.basis

@@ -5,7 +5,7 @@ import xarray as xr
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
-from romkit.data.controls import inputs_in_units
+from romkit.data.controls import convert_inputs
 from romkit.data.trajectories import Trajectories
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded
@@ -67,9 +67,9 @@ def follow(
     frame = projection.frame
     if dynamics.control_unit and "control" in data:
         names, unit = dynamics.control_names, dynamics.control_unit
-        control = inputs_in_units("data", data["control"], names, unit)
+        control = convert_inputs("data", data["control"], names, unit)
         data = data.assign(control=control)
-    runs = Trajectories.of(
+    runs = Trajectories.read(
         data,
         frame.context_names,
         frame.state_names,
@@ -79,11 +79,11 @@ def follow(
         contexts=contexts,
         units=frame.units,
     )
-    system = _system_for(dynamics, system, data)
+    system = _find_system(dynamics, system, data)
     if system is not None:
         check_match(system, projection)
-    solver = solver_of_tolerance(solver, rtol)
-    reduced = ReducedModel.of(projection, dynamics, system, device)
+    solver = tolerance_solver(solver, rtol)
+    reduced = ReducedModel.build(projection, dynamics, system, device)
     model = reduced.at(runs.contexts, runs.control)
     parts = runs.start(model.problem.order, complete=contexts is None)
     start = model.start(runs.times[0], parts)
@@ -93,7 +93,7 @@ def follow(
     return model.follow(start, runs.times, solver=solver, engine=engine, chunks=chunks)
 
 
-def solver_of_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
+def tolerance_solver(solver: Solver | None, rtol: float | None) -> Solver | None:
     """Return the default solver to a tolerance, where one is given."""
     if rtol is None:
         return solver
@@ -107,7 +107,9 @@ def solver_of_tolerance(solver: Solver | None, rtol: float | None) -> Solver | N
     return unchecked(Adaptive)(rtol=rtol)
 
 
-def _system_for(dynamics: LatentDynamics, system: System | None, data: xr.Dataset) -> System | None:
+def _find_system(
+    dynamics: LatentDynamics, system: System | None, data: xr.Dataset
+) -> System | None:
     """Return the system that dynamics look at, by default the one that the data name."""
     law = dynamics
     if isinstance(dynamics, Reencoded):

@@ -11,19 +11,19 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts, Layout, fields
-from romkit.data.controls import given_control, inputs_in_units
-from romkit.data.trajectories import check_grid, in_order
+from romkit.data.controls import convert_inputs, given_control
+from romkit.data.trajectories import check_grid, order_state
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
-from romkit.models.distant_start import warn_of_distant_start
-from romkit.models.record import counted_from_start
+from romkit.models.distant_start import warn_distant_start
+from romkit.models.record import count_relative
 from romkit.projections import Projection
-from romkit.readers.first_states import of_rows
+from romkit.readers.first_states import row_columns
 from romkit.solvers import Solver
 from romkit.systems import System
-from romkit.verbs.follow import solver_of_tolerance
-from romkit.verbs.simulate import check_time_of_start, output_times
+from romkit.verbs.follow import tolerance_solver
+from romkit.verbs.simulate import check_start_time, output_times
 
 
 @validated
@@ -96,22 +96,22 @@ def forecast(
     times = output_times(duration, dt)
     start = forecast_start(projection, initial_state, initial_velocity)
     values = named | (context or {})
-    contexts = unchecked(Contexts.of)(frame.context_names, values, times, frame.context_units)
-    control = _inputs_in(control)
+    contexts = unchecked(Contexts.build)(frame.context_names, values, times, frame.context_units)
+    control = _input_names(control)
     if system is not None and not isinstance(dynamics, LearnedField):
-        check_time_of_start(system, contexts, initial_state, frame.fields.time, start)
-    number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
-    solver = solver_of_tolerance(solver, rtol)
-    model = ReducedModel.of(projection, dynamics, system, device)
+        check_start_time(system, contexts, initial_state, frame.fields.time, start)
+    number = _count_forecasts(start["initial_state"], contexts, control, frame.context_names)
+    solver = tolerance_solver(solver, rtol)
+    model = ReducedModel.build(projection, dynamics, system, device)
     law = model.dynamics
     if isinstance(control, xr.DataArray) and law.control_unit:
-        control = inputs_in_units("control", control, law.control_names, law.control_unit)
+        control = convert_inputs("control", control, law.control_names, law.control_unit)
     inputs = unchecked(given_control)(control, times, number, law.control_names, law.held)
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
-    run = counted_from_start(model.follow(latent, times, solver=solver, engine=engine))
+    run = count_relative(model.follow(latent, times, solver=solver, engine=engine))
     if _is_full(projection, start):
-        warn_of_distant_start(run, start["initial_state"], frame)
+        warn_distant_start(run, start["initial_state"], frame)
     if number == 1:
         run = run.squeeze("trajectory")
     if on_components:
@@ -119,7 +119,7 @@ def forecast(
     return unchecked(fields)(run)
 
 
-def _inputs_in(control: object) -> object:
+def _input_names(control: object) -> object:
     """Return the inputs of a dataset; what is none, as it is."""
     if not isinstance(control, xr.Dataset):
         return control
@@ -140,7 +140,7 @@ def forecast_start(
     frame = projection.frame
     start = {"initial_state": _flattened(frame.fields, state), "initial_velocity": velocity}
     for name, value in start.items():
-        start[name] = in_order(name, value, frame.state_names, frame.state_units)
+        start[name] = order_state(name, value, frame.state_names, frame.state_units)
     start["initial_state"] = tensors.finite("initial_state", start["initial_state"])
     shape = start["initial_state"].shape
     latent_dim = projection.latent_dim
@@ -150,7 +150,7 @@ def forecast_start(
     return start
 
 
-def _number_of_forecasts(
+def _count_forecasts(
     states: Tensor, contexts: Contexts, control: object, names: Sequence[str]
 ) -> int:
     """Return trajectories of states (n,) or (C, n), of contexts, and of inputs (C, T, q)."""
@@ -215,7 +215,7 @@ def _flattened(layout: Layout, state: object) -> object:
     if isinstance(state, pd.Series):
         state = state.to_frame().T
     if isinstance(state, pd.DataFrame):  # a row of a table, or several
-        state = of_rows(layout, state)
+        state = row_columns(layout, state)
     if isinstance(state, xr.DataArray) and not layout.is_plain:
         state = _name_variable(layout, state)
     if not isinstance(state, xr.Dataset):

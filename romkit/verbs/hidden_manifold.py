@@ -13,10 +13,10 @@ from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
-from romkit.hidden.reading import assign_hidden, described, in_order, known_names, labels_of
+from romkit.hidden.reading import assign_hidden, described, group_labels, known_names, order_groups
 from romkit.hidden.starts import offset_points
 from romkit.projections import EncoderDecoder, Projection
-from romkit.verbs.fit import fit, method_of
+from romkit.verbs.fit import find_method, fit
 from romkit.verbs.training_set import raise_precision
 
 VALUES = "values"
@@ -66,13 +66,13 @@ def hidden_manifold(
         >>> runs["hidden1"].shape, ncae.frame.context_names
         ((3,), ('hidden1',))
     """
-    kind, sizes = method_of("method", method)
+    kind, sizes = find_method("method", method)
     if not kind.trained:
         fix = "give 'ncae', or find the parameters by romkit.hidden_context first"
         raise InputError("method", expected="a trained method", got=kind.name, fix=fix)
     data = described(runs, context)
     parameters = known_names(data, group, context)
-    names, rows = in_order(labels_of(data, group))
+    names, rows = order_groups(group_labels(data, group))
     if len(names) < 3:
         fix = "name what tells them apart, group='batch', or give more runs"
         raise InputError("group", expected="3 groups or more", got=len(names), fix=fix)

@@ -21,8 +21,8 @@ from romkit.laws import LAWS, Equation, Estimator, chaos
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
-from romkit.laws.decoding import judge_of
-from romkit.laws.folds import Fold, folds_of, without
+from romkit.laws.decoding import make_judge
+from romkit.laws.folds import Fold, drop_runs, folds_of
 from romkit.laws.joint import jointly
 from romkit.laws.noise import is_map
 from romkit.laws.phase import add_phase
@@ -113,11 +113,11 @@ def law(
     """
     check_states(data)
     projection = placed(projection, device)
-    family, shapes = projection.for_law(data)
+    family, shapes = projection.law_space(data)
     policy = Policy()
     usual = BOUNDED if bounded else KINDS
     candidates = _candidates(
-        [settings_of(kind) for kind in kinds or usual], family, shapes, seconds, seed
+        [law_settings(kind) for kind in kinds or usual], family, shapes, seconds, seed
     )
     # a single candidate has nothing to be compared with
     folds = len(candidates[0].folds) if len(candidates) > 1 else 1
@@ -137,10 +137,10 @@ def law(
         fit = short(fit, candidate, seconds)
     else:
         fit = without_noise
-    _warn_of(fit, trial, policy)
-    report = report_of(order, candidate, policy)
+    _warn(fit, trial, policy)
+    report = write_report(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
-    source += chaos.in_words(fit, samples)
+    source += chaos.describe_horizon(fit, samples)
     fit = replace(fit, source=source, report=report)
     if bounded:
         fit = bounded_law(fit, samples)
@@ -161,7 +161,7 @@ def short(
     if not is_equation or len(law.basis.variables) > readable:
         return law
     samples, judge = candidate.space(ALL)
-    folds = [without(samples, judge, rows) for rows in candidate.folds]
+    folds = [drop_runs(samples, judge, rows) for rows in candidate.folds]
 
     def left_out(fit: FitTo) -> Iterator[Tensor]:
         for fold in folds:
@@ -181,7 +181,7 @@ def short(
     return shorter if policy.is_as_good(*of_both) else law
 
 
-def settings_of(kind: str | Estimator) -> Estimator:
+def law_settings(kind: str | Estimator) -> Estimator:
     """Look up the settings of a law that is given by its name or by them."""
     if isinstance(kind, Estimator):
         return kind
@@ -194,7 +194,7 @@ def chosen_settings(
 ) -> Estimator:
     """Choose the settings that an estimator leaves open by forecasts of runs that are left out."""
     policy = Policy()
-    candidates = _candidates([estimator], *projection.for_law(data), math.inf, seed)
+    candidates = _candidates([estimator], *projection.law_space(data), math.inf, seed)
     if len(candidates) == 1:
         return candidates[0].estimator
     trials = search([candidates], len(candidates[0].folds), policy)
@@ -219,7 +219,7 @@ def _candidates(
     for kind in kinds:
         try:
             several = kind.choices(family, shapes)
-            judge = judge or judge_of(family, shapes, several[0])
+            judge = judge or make_judge(family, shapes, several[0])
             folds = folds_of(several[0])
             settings = kind.affordable(several[0], seconds / (1 + len(folds)))
         except InputError as error:
@@ -245,33 +245,33 @@ def _refusal(candidates: Sequence[LawCandidate]) -> InputError:
     refusals = [candidate.refusal for candidate in candidates]
     if all(refusals):
         return refusals[0]
-    names = ", ".join(dict.fromkeys(kind_of(candidate.estimator) for candidate in candidates))
+    names = ", ".join(dict.fromkeys(law_kind(candidate.estimator) for candidate in candidates))
     expected = "a law whose rollouts stay near the data"
     fix = "train the projection longer, give more trajectories, or more seconds"
     return InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
 
 
-def kind_of(estimator: Estimator) -> str:
+def law_kind(estimator: Estimator) -> str:
     """Return name the kind of a law."""
     names = {kind: name for name, kind in LAWS.items()}
     return names.get(type(estimator), type(estimator).__name__)
 
 
-def report_of(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> list[dict]:
+def write_report(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> list[dict]:
     """Make a row for each trial, in their order; its terms are those before a law is shortened."""
     rows = []
     for trial in trials:
         candidate = trial.candidate
         kind, terms = "interpolation", 0
         if isinstance(candidate, LawCandidate):
-            kind, terms = kind_of(candidate.estimator), candidate.complexity
+            kind, terms = law_kind(candidate.estimator), candidate.complexity
         row = {"law": kind, "error": trial.error(policy, trial.horizon), "settings": trial.name}
         row |= {"terms": terms, "folds": len(trial.errors)}
         rows.append(row | {"seconds": trial.seconds, "chosen": candidate is chosen})
     return rows
 
 
-def _warn_of(
+def _warn(
     law: LearnedField, trial: Trial, policy: Policy, *, poor: float = 0.1, ratio: float = 5.0
 ) -> None:
     """Warn once where a law forecasts left-out runs no better than what needs no law.
@@ -294,8 +294,8 @@ def _warn_of(
             fix="sample more finely; laws of maps are not fitted here",
         )
     share = candidate.estimator._unexplained(law, samples)
-    nearest, shifted = _errors_without_a_law(candidate) if trial.horizon == 0 else (None, None)
-    name = f"romkit.law ({kind_of(candidate.estimator)})"
+    nearest, shifted = _baseline_errors(candidate) if trial.horizon == 0 else (None, None)
+    name = f"romkit.law ({law_kind(candidate.estimator)})"
     warned = warn_if_useless(
         name,
         unexplained=None if share is None else float(share.max()),
@@ -313,7 +313,7 @@ def _warn_of(
         warn(f"{text} of the data, the projection by {projected:.2g}; try {FIX}", FitWarning)
 
 
-def _errors_without_a_law(candidate: LawCandidate) -> tuple[float | None, float | None]:
+def _baseline_errors(candidate: LawCandidate) -> tuple[float | None, float | None]:
     """Measure the nearest training run on left-out runs, as it is and shifted in time; None where no
     run is left out whole, or there are several projections.
     """

@@ -12,7 +12,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
-from romkit.projections.constrained import around
+from romkit.projections.constrained import typical_layers
 from romkit.projections.sizes import check_chain
 from romkit.training import (
     Anchor,
@@ -111,9 +111,9 @@ def sized(
     latent_dim = sizes.get("latent_dim")
     open_layers = latent_dim is not None and sizes.get("layers") is None
     if behind_basis and open_layers and method.name in ANCHORED:
-        latent_dim = checks.at_least("latent_dim", latent_dim, 1)
+        latent_dim = checks.check_minimum("latent_dim", latent_dim, 1)
         check_chain("latent_dim", (latent_dim, n), n)
-        sizes = sizes | {"layers": around(latent_dim, n)}
+        sizes = sizes | {"layers": typical_layers(latent_dim, n)}
     return architecture(method, frame, **published | sizes)
 
 

@@ -11,18 +11,18 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts
-from romkit.data.conversions import parameters_in_units
+from romkit.data.conversions import convert_parameters
 from romkit.data.schema import variable_of
 from romkit.data.spelling import complete_keys
 from romkit.data.trajectories import matched
 from romkit.engine import Device, Engine
-from romkit.metrics import per_unit
-from romkit.models import Dynamics, check_match, in_double
+from romkit.metrics import pool_units
+from romkit.models import Dynamics, check_match, double_copy
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
 from romkit.verbs.follow import follow
-from romkit.verbs.score import nrmse_of_known, score
+from romkit.verbs.score import nrmse_known, score
 from romkit.verbs.simulate import simulate
 
 COST = ("solver", "engine", "seconds_compiling", "seconds_computing")
@@ -121,12 +121,12 @@ def rollout(
         # here, so that a conversion is told once
         names = system.context_names
         values = complete_keys(values, names)
-        values = parameters_in_units(values, names, system.known_units.context)
+        values = convert_parameters(values, names, system.known_units.context)
         truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()
         # known at all times, while the truth has them at its samples alone
         times = torch.from_numpy(truth["time"].values.copy())
-        contexts = unchecked(Contexts.of)(system.context_names, values, times)
+        contexts = unchecked(Contexts.build)(system.context_names, values, times)
         contexts = unchecked(contexts.expanded)(truth.sizes["trajectory"])
     reduced = unchecked(follow)(
         projection,
@@ -152,12 +152,12 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     if projection.seeds is not None:
         x = x[None]  # (1, C, T, n), for all seeds
     # in single precision the idempotency error would be one of rounding
-    P = in_double(projection)(truth)
+    P = double_copy(projection)(truth)
     image = P(x)
     square = ((P(image) - image) ** 2).sum(-1)
     largest_square = np.nan_to_num(square).max()
-    scale = per_unit(reduced["state_std"].values.astype(np.float64), truth)
-    error, _ = nrmse_of_known(x, cast("Array", image), scale)
+    scale = pool_units(reduced["state_std"].values.astype(np.float64), truth)
+    error, _ = nrmse_known(x, cast("Array", image), scale)
     # in one pass, where the truth is in chunks
     nrmse_projected, idempotency_square = runtime.computed(
         "projection of the truth", error, largest_square
@@ -178,12 +178,12 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     # without coordinates, by which xarray would align them: the data may call components otherwise
     # than in training
     run = run.assign(variables).assign_coords(truth.coords)
-    run.attrs = _attrs_of_both(truth, reduced)
+    run.attrs = _common_attrs(truth, reduced)
     run.attrs["idempotency_error"] = float(idempotency_square) ** 0.5
     return run
 
 
-def _attrs_of_both(truth: xr.Dataset, reduced: xr.Dataset) -> dict[str, object]:
+def _common_attrs(truth: xr.Dataset, reduced: xr.Dataset) -> dict[str, object]:
     """Attributes of both models, with the cost of each under a name of its own."""
     attrs = truth.attrs | reduced.attrs
     attrs = {key: value for key, value in attrs.items() if key not in COST}

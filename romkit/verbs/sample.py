@@ -39,7 +39,7 @@ from romkit.verbs.bootstrap import bootstrap
 from romkit.verbs.compare import digest
 from romkit.verbs.ensemble import NUMBERS, Ensemble
 from romkit.verbs.estimate import error_estimate
-from romkit.verbs.fit import fit, method_of
+from romkit.verbs.fit import find_method, fit
 from romkit.verbs.follow import follow
 from romkit.verbs.score import score
 
@@ -185,7 +185,7 @@ def sample(
     if isinstance(source, System) and method != "greedy":
         grid = np.concatenate([low + points * (high - low), grid])
     places = (grid - low) / np.where(high > low, high - low, 1.0)
-    kind, sizes = method_of("projection", projection)
+    kind, sizes = find_method("projection", projection)
     folder = expanded(folder).absolute()
     make_folder(folder)
     plan = Plan(

@@ -16,7 +16,7 @@ from romkit.data.schema import add_trajectories, variable_of
 from romkit.data.times import times_of
 from romkit.data.trajectories import check_components
 from romkit.data.units import check_units
-from romkit.metrics import VALID_THRESHOLD, per_unit, valid_time
+from romkit.metrics import VALID_THRESHOLD, pool_units, valid_time
 
 SAME_TRUTH = "follow this very truth"
 
@@ -24,7 +24,7 @@ SAME_TRUTH = "follow this very truth"
 @validated
 def score(truth: xr.Dataset, reduced: xr.Dataset, *, per_component: bool = False) -> xr.Dataset:
     """Return errors of a reduced model against the truth, in standard deviations of the data: one
-    for all components of a unit (`romkit.metrics.per_unit`).
+    for all components of a unit (`romkit.metrics.pool_units`).
 
     Args:
         truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do
@@ -55,8 +55,8 @@ def score(truth: xr.Dataset, reduced: xr.Dataset, *, per_component: bool = False
     x = variable_of(truth, "state", fix="add it").data
     state = reduced["state"].transpose(..., *DIMS)
     std = reduced["state_std"].values.astype(np.float64)
-    scale = divisor(std) if per_component else per_unit(std, truth)
-    look = nrmse_of_known(x, state.data, scale)
+    scale = divisor(std) if per_component else pool_units(std, truth)
+    look = nrmse_known(x, state.data, scale)
     numbers = runtime.computed("errors", *look)
     errors, count = map(torch.from_numpy, numbers)
     lead = state.dims[:-2]
@@ -145,7 +145,7 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
         )
 
 
-def nrmse_of_known(
+def nrmse_known(
     truth: Array | Chunked, reduced: Array | Chunked, std: Array
 ) -> tuple[Array | Chunked, Array | Chunked]:
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and

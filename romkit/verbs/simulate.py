@@ -13,7 +13,7 @@ from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction, Tensors
 from romkit.data import Contexts
-from romkit.data.trajectories import in_order
+from romkit.data.trajectories import order_state
 from romkit.engine import Engine
 from romkit.solvers import Solver
 from romkit.systems import System
@@ -77,11 +77,11 @@ def simulate(
         duration = system.horizon
     times = output_times(duration, dt)
     names, values = system.context_names, named | (context or {})
-    contexts = unchecked(Contexts.of)(names, values, times, system.known_units.context)
+    contexts = unchecked(Contexts.build)(names, values, times, system.known_units.context)
     _check_moving(system, contexts, executor)
     start = _initial_states(system, initial_state, initial_velocity)
     if "initial_state" in start:
-        check_time_of_start(system, contexts, initial_state, "time", start)
+        check_start_time(system, contexts, initial_state, "time", start)
     contexts, start = _matched(contexts, start, system.state_size)
     pieces = []
     for rows in cut(len(contexts.initial), executor):
@@ -147,12 +147,12 @@ def _initial_states(system: System, state: object, velocity: object) -> Tensors:
                 got="a value",
                 fix=f"{system.name} is first order; drop it",
             )
-        ordered = in_order(name, value, system.state_names, system.state_units)
+        ordered = order_state(name, value, system.state_names, system.state_units)
         start[name] = tensors.finite(name, ordered)
     return start
 
 
-def check_time_of_start(
+def check_start_time(
     system: System,
     contexts: Contexts,
     state: object,

@@ -85,7 +85,7 @@ class Sizes:
         """Return sizes (k,) at contexts (k, p)."""
         runs = self.contexts / self.width
         wanted = contexts / self.width
-        return self.widening.of(sizes_between(runs, self.of_runs, wanted), gaps(runs, wanted))
+        return self.widening.of(gap_sizes(runs, self.of_runs, wanted), gaps(runs, wanted))
 
     def to_dataset(self) -> xr.Dataset:
         """Return sizes as a dataset, for a file."""
@@ -108,7 +108,7 @@ class Sizes:
         return cls(contexts, of_runs, data["width"].values, widening)
 
 
-def sizes_between(runs: Array, of_runs: Array, wanted: Array, *, smallest: float = 1e-12) -> Array:
+def gap_sizes(runs: Array, of_runs: Array, wanted: Array, *, smallest: float = 1e-12) -> Array:
     """Geometric mean (k,) of sizes (R,) at runs (R, p), with weights by the square of the distance of
     wanted contexts (k, p).
 

@@ -55,7 +55,7 @@ class TrainingSet:
     system: System | None
 
     @classmethod
-    def of(
+    def build(
         cls,
         data: xr.Dataset,
         watch: Watch,
@@ -106,7 +106,7 @@ class TrainingSet:
             front = Frame.from_dataset(self.full, self.basis, self.frame)
             return [raise_precision(model.replace_frame(front)) for model in models]
         if self.wave is not None:
-            waves = [Sliced.of(model, self.wave, self.full) for model in models]
+            waves = [Sliced.build(model, self.wave, self.full) for model in models]
             return [raise_precision(model) for model in waves]
         return list(models)
 
@@ -242,7 +242,7 @@ def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -
     if isinstance(basis, Basis):
         check_size(basis, data)
         return basis
-    rank = checks.at_least("basis", basis, 1)
+    rank = checks.check_minimum("basis", basis, 1)
     weight = None
     if system is not None:
         weight = system.weight

@@ -174,7 +174,7 @@ def _stepping(system: Burgers2D, model: Projection, truth: xr.Dataset, dynamics:
     """CPU seconds of the time steps alone, without decoding."""
     times, reduced = (
         times_of(truth),
-        ReducedModel.of(model, dynamics, system).at(Contexts.of_dataset(truth)),
+        ReducedModel.build(model, dynamics, system).at(Contexts.read(truth)),
     )
     start = reduced.start(times[0], (trajectories(truth, "state")[:, 0],))
     with torch.no_grad():

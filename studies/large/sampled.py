@@ -16,7 +16,7 @@ from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
 from romkit.systems.base import SystemThroughBasis
-from romkit.systems.sampled import Sampled, basis_of_rates, training_data
+from romkit.systems.sampled import Sampled, rate_basis, training_data
 from studies.large.measuring import MU, Found, grid, seconds, solved, training
 from studies.large.reaction import Reaction, exponential
 
@@ -49,7 +49,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Found:
 
     def measured(rates: Basis, share: float = 2.0) -> Found:
         sampled = SystemThroughBasis(
-            system, basis, Sampled.of(system, basis, rates, round(share * rates.rank))
+            system, basis, Sampled.choose(system, basis, rates, round(share * rates.rank))
         )
         y = _run(sampled, c, times, step)
         apart = ((y - exact).norm() / exact.norm()).item()
@@ -66,7 +66,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Found:
     through = system.through(basis, data)
     numbers["sampling, seconds"] = time.process_time() - began
     numbers["rows by default"] = len(through.image.rows)
-    finest = basis_of_rates(system, basis, training_data(system, basis, data), TOLERANCES[-1])
+    finest = rate_basis(system, basis, training_data(system, basis, data), TOLERANCES[-1])
     found = [
         finest.truncated(int((1 - finest.energy > tolerance).sum()) + 1)
         for tolerance in TOLERANCES[:-1]
@@ -172,7 +172,7 @@ def step_against_n(cells: int, solved_on: int = 100) -> Found:
             torch.stack([field(torch.zeros(()), basis.decode(each)) for each in y]), rank=RATES
         )
         began = time.process_time()
-        sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, 2 * RATES))
+        sampled = SystemThroughBasis(system, basis, Sampled.choose(system, basis, rates, 2 * RATES))
         offline = time.process_time() - began
         times = torch.linspace(0, 0.5, 11, dtype=torch.float64)
         run, _ = RK4(STEP).prepare(sampled.field(c), y[1:2], times, "compiled", "reduced")

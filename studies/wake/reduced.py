@@ -54,7 +54,7 @@ class DragLift:
     def of(cls, basis: Basis, mesh: str = "standard") -> "DragLift":
         flow = discretisation(mesh)
         columns = np.column_stack([basis.mean.numpy(), basis.modes.numpy()])
-        convective = flow.convection_of_pairs(columns, flow.force_functionals)
+        convective = flow.pair_convection(columns, flow.force_functionals)
         viscous = flow.force_functionals.T @ (flow.stiffness @ columns)
         return cls(
             torch.from_numpy(SCALE * convective),

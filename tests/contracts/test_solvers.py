@@ -165,5 +165,5 @@ def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
 def test_rounded_times_take_no_further_steps():
     times = 100 + torch.linspace(0, 10, 1001, dtype=torch.float64)
     for each in (times, times.float(), times + 1e7):
-        assert Grid.between(each, 0.01).count == 1000
-    assert Grid.between(times, 0.0099).count == 2000
+        assert Grid.cover(each, 0.01).count == 1000
+    assert Grid.cover(times, 0.0099).count == 2000

@@ -119,7 +119,7 @@ def test_rollouts_in_the_loss_see_the_system_through_the_basis(lorenz_data):
 def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, reduced):
     double, c = copy.deepcopy(reduced).double(), torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     z = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    through = ReducedModel.of(reduced, dynamics, lorenz).fix_context(c)
+    through = ReducedModel.build(reduced, dynamics, lorenz).fix_context(c)
     assert through.problem.path.at(torch.zeros(())).state_size == 10
     full = lorenz.problem(romkit.projections.Path.constant(double(c)), c)
     t = torch.zeros((), dtype=torch.float64)
@@ -131,7 +131,7 @@ def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, re
 def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
     c = torch.tensor([[3.14]], dtype=torch.float64)
     assert (
-        ReducedModel.of(reduced, LSPG(), lorenz)
+        ReducedModel.build(reduced, LSPG(), lorenz)
         .fix_context(c)
         .problem.path.at(torch.zeros(()))
         .state_size
@@ -139,7 +139,7 @@ def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
     )
     asked = lorenz.through(reduced.basis)
     assert (
-        ReducedModel.of(reduced, LSPG(), asked)
+        ReducedModel.build(reduced, LSPG(), asked)
         .fix_context(c)
         .problem.path.at(torch.zeros(()))
         .state_size
@@ -235,7 +235,7 @@ def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     for follower in getattr(model, "followers", ()):
         follower.directions.data += 0.1
     c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
-    reduced = ReducedModel.of(model, Galerkin(), lorenz).fix_context(c)
+    reduced = ReducedModel.build(model, Galerkin(), lorenz).fix_context(c)
     small = precontracted(reduced.problem, reduced.quadratic)
     assert small.path.operator.state_size == (2 if method == "polynomial-manifold" else 5)
     z, t = (
@@ -256,9 +256,9 @@ def test_what_cannot_be_folded_stays(lorenz, lorenz_data):
     wide = romkit.fit("ncae", lorenz_data, basis=10, layers=(2, 10), epochs=1)
     pod = romkit.fit("pod", lorenz_data, basis=10, latent_dim=2)
     for model in (stack_of_two, pod):
-        reduced = ReducedModel.of(model, Galerkin(), lorenz).fix_context(c)
+        reduced = ReducedModel.build(model, Galerkin(), lorenz).fix_context(c)
         assert precontracted(reduced.problem, reduced.quadratic) is reduced.problem
-    reduced = ReducedModel.of(wide, Galerkin(), lorenz).fix_context(c)
+    reduced = ReducedModel.build(wide, Galerkin(), lorenz).fix_context(c)
     assert precontracted(reduced.problem, reduced.quadratic).path.operator.state_size == 2
 
 
@@ -269,7 +269,7 @@ def test_the_field_of_a_polynomial_manifold_is_a_polynomial(dynamics, degrees, l
     settings = {"degree": degrees[0], "context_degree": degrees[1]}
     model = romkit.fit("polynomial-manifold", lorenz_data, basis=30, latent_dim=2, **settings)
     c = torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64)
-    reduced = ReducedModel.of(model, dynamics, lorenz).fix_context(c)
+    reduced = ReducedModel.build(model, dynamics, lorenz).fix_context(c)
     small = contracted(reduced.problem, dynamics, reduced.quadratic)
     assert small is not reduced.problem
     draw = torch.Generator().manual_seed(0)

@@ -154,7 +154,7 @@ RARELY = pytest.param(Reencoded(Galerkin(), every=10**6), marks=pytest.mark.slow
 def test_galerkin_of_a_system(dynamics):
     ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
     c = torch.tensor([[3.14], [3.18]], dtype=T64)
-    model = ReducedModel.of(ncae, dynamics, system).fix_context(c)
+    model = ReducedModel.build(ncae, dynamics, system).fix_context(c)
     start = torch.tensor([[1.0, 0.5], [-0.5, 1.0]], dtype=T64)
     check_that_no_grid_decides(lambda times: model.solve(start, times).states, end=1.0)
 

@@ -164,8 +164,8 @@ def test_info_describes_everything_by_name(name, words):
 def test_descriptions_of_contexts_of_whole_numbers_and_of_a_single_sample(lorenz_data, projection):
     labels = ("trajectory", [0, 1, 2], {"role": "label"})
     data = lorenz_data.assign_coords(Re=("trajectory", [50, 100, 150]), run=labels)
-    assert list(facts.of_data(data)["context"]) == ["F", "Re"]
-    run = facts.of_run(romkit.rollout(lorenz_data.isel(time=[0]), projection))
+    assert list(facts.data_facts(data)["context"]) == ["F", "Re"]
+    run = facts.run_facts(romkit.rollout(lorenz_data.isel(time=[0]), projection))
     assert [row["F"].value for row in run["trajectories"]] == lorenz_data.F.values.tolist()
     assert run["cost"]["reduced model"]["seconds_computing"] > 0
 

@@ -82,7 +82,7 @@ def test_every_command_prints_one_json_object(runs):
 
 
 def test_numbers_that_json_lacks_are_null():
-    text = facts.as_json(
+    text = facts.format_json(
         {"a": [np.nan, np.inf, 1.0], "b": np.float32(2), "c": np.arange(2), 1: None}
     )
     assert json.loads(text) == {"a": [None, None, 1.0], "b": 2.0, "c": [0, 1], "1": None}

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli.forecast import _describe_start, _time_since
+from romkit.cli.forecast import _describe_start, _elapsed_time
 from romkit.data import describe
 from romkit.laws import SINDy
 
@@ -72,9 +72,9 @@ def test_forecasts_count_from_their_start_and_from_no_date(waves, model):
 def test_times_since_the_first_of_the_runs():
     runs = xr.DataArray([0.0, 60.0], dims="time", attrs={"since": "2020-01-01T00:00:00"})
     late = xr.DataArray([0.0, 60.0], dims="time", attrs={"since": "2020-01-03T00:00:30"})
-    assert _time_since(runs, late, 1) == 2 * 86400 + 30 + 60
+    assert _elapsed_time(runs, late, 1) == 2 * 86400 + 30 + 60
     plain = xr.DataArray([5.0, 6.0], dims="time")
-    assert _time_since(plain, plain, 1) == 1.0
+    assert _elapsed_time(plain, plain, 1) == 1.0
 
 
 def test_a_parameter_in_the_name_of_the_file(waves, model, tmp_path):

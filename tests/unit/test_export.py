@@ -15,7 +15,7 @@ import torch
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.data.coordinates import COORDINATES, with_coordinates
+from romkit.data.coordinates import COORDINATES, assign_coordinates
 from romkit.errors import InputError
 from romkit.integrators import LSPG, LearnedField
 from romkit.laws import SINDy, Steady, encoded_samples
@@ -200,7 +200,7 @@ def test_c_takes_a_parameter_in_its_unit_where_the_law_has_a_coordinate_of_it(co
     rate_at = COORDINATES[coordinate].forward
     states = np.exp(-rate_at(c).numpy()[:, None, None] * times[:, None])
     data = romkit.data.from_arrays(states, times, context={"c": c.numpy()})
-    data = with_coordinates(data, {"c": coordinate})
+    data = assign_coordinates(data, {"c": coordinate})
     identity = romkit.fit("identity", data)
     law = SINDy(degree=1, threshold=0.0).fit(identity, data)
     made = Exported(romkit.export(identity, tmp_path / "model.c", dynamics=law), 7.0)

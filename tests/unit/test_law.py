@@ -61,7 +61,7 @@ def test_an_equation_is_never_empty_in_a_slow_unit_of_time(data, pod):
 
 def test_a_rollout_that_grows_does_not_stay(data, pod):
     samples = SINDy.samples(pod, data).scaled()
-    judge, every = Judge.of_latents(samples), torch.arange(len(AMPLITUDES))
+    judge, every = Judge.compare_latents(samples), torch.arange(len(AMPLITUDES))
     exact = SINDy(degree=1, threshold=0.0).fit_samples(samples)
     assert judge.stays(exact, every)
     turned = exact.coefficients.clone()
@@ -83,7 +83,7 @@ def test_of_laws_that_are_lost_beside_the_data_the_best_by_held_out_runs_is_take
     )
     projection = romkit.fit("identity", data)
     samples = PolynomialLaw.samples(projection, data)
-    judge, every = Judge.of_latents(samples), torch.arange(len(rates))
+    judge, every = Judge.compare_latents(samples), torch.arange(len(rates))
     several = [PolynomialLaw(degree=2, context_degree=1), PolynomialLaw(degree=1, context_degree=1)]
     folds, policy = folds_of(samples), Policy()
     space = Space(samples, judge)

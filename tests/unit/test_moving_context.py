@@ -116,7 +116,7 @@ class Shifted:
     def double(self):
         return self
 
-    def for_law(self, data):
+    def law_space(self, data):
         return self, data
 
     def encode(self, x):
@@ -167,7 +167,7 @@ def test_a_law_knows_nothing_of_the_motion_that_comes_from_the_context(shifted, 
 
 def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
     samples = SINDy.samples(Shifted(), shifted)
-    judge = Judge.of_latents(samples)
+    judge = Judge.compare_latents(samples)
     every = torch.arange(judge.states.shape[-3])
     assert judge.errors(Turning(), every).max() < 1e-2
     paths = make_paths(samples)
@@ -180,7 +180,7 @@ def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
                 latent_truth(None, paths.origin + paths.unit * y) * paths.dt / paths.unit
             )
 
-    segments = Shooting.along(paths, torch.tensor([1]), 8)
+    segments = Shooting.cut(paths, torch.tensor([1]), 8)
     assert segments.error(Scaled(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
 
 

@@ -19,7 +19,7 @@ class Known:
         self.tried.append(fold)
         return self.whole[2 * fold : 2 * fold + 2]
 
-    def errors_of_segments(self, fold):
+    def segment_errors(self, fold):
         return self.segments[2 * fold : 2 * fold + 2]
 
     def neighbours(self):

@@ -16,7 +16,7 @@ from romkit.engine.formulas import FORMULAS
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.projections import Path
 from romkit.solvers import RK4, Adaptive, Restarted, Status, TorchDiffEq
-from romkit.solvers.base import looks_at_time
+from romkit.solvers.base import is_time_dependent
 from tests.refusals import refused
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
@@ -230,7 +230,7 @@ TIMES = torch.linspace(0, 1, 11, dtype=T64)
     ],
 )
 def test_fields_that_look_at_their_time_are_noticed(field, depends):
-    assert looks_at_time(field, TIMES[0], torch.ones(2, 1, dtype=T64)) == depends
+    assert is_time_dependent(field, TIMES[0], torch.ones(2, 1, dtype=T64)) == depends
 
 
 def test_members_take_steps_of_their_own():

@@ -118,7 +118,7 @@ class Burgers2D(System):
 
     def terms(self) -> tuple[Term, ...]:
         first_column = torch.eye(self.cells, dtype=torch.float64)[:1]
-        at_left = self._in_u(first_column)[0] / (2 * self.spacing)
+        at_left = self._tile(first_column)[0] / (2 * self.spacing)
         inflow = Term(0, lambda: at_left, lambda c: c[..., :1] ** 2)
         return (Term(2, self._advection), inflow, *self._sources())
 
@@ -142,7 +142,7 @@ class Burgers2D(System):
         degrees = torch.arange(chebyshev).unsqueeze(-1)
         weights = 2 / chebyshev * torch.cos(degrees * angles)
         weights[0] /= 2
-        profiles = self._in_u(weights @ at_nodes)  # (CHEBYSHEV, n)
+        profiles = self._tile(weights @ at_nodes)  # (CHEBYSHEV, n)
 
         def source(k: int) -> Term:
             def coefficient(c: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ class Burgers2D(System):
         numbers = torch.arange(self.cells, dtype=like.dtype, device=like.device)
         return (numbers + 0.5) * self.spacing
 
-    def _in_u(self, rows: Tensor) -> Tensor:
+    def _tile(self, rows: Tensor) -> Tensor:
         """Return states (k, n) with these profiles (k, cells) along every row of u."""
         u = rows.unsqueeze(1).expand(-1, self.cells, -1)
         u = u.flatten(1)

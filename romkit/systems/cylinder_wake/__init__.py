@@ -20,7 +20,7 @@ from romkit.core.broadcast import align
 from romkit.core.runtime import track
 from romkit.core.types import Array, ContextFunction, Field, TensorMap
 from romkit.data import ContextParameter, context_matrix, trajectories
-from romkit.solvers.base import Run, Solver, inside
+from romkit.solvers.base import Run, Solver, is_bounded
 from romkit.systems.base import System
 from romkit.systems.cylinder_wake.elements import (
     MESHES,
@@ -43,7 +43,7 @@ class LinearMap(torch.autograd.Function):
     """
 
     @classmethod
-    def of(cls, matrix: Matrix) -> TensorMap:
+    def build(cls, matrix: Matrix) -> TensorMap:
         """x -> A x along the last axis."""
         return lambda x: cls.apply(
             x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T
@@ -241,7 +241,7 @@ class CylinderWake(System):
         return BDF2(self.flow, self.step, DIAMETER / context[..., 0])
 
     def _linear(self, name: str) -> TensorMap:
-        return LinearMap.of(getattr(self.flow, name))
+        return LinearMap.build(getattr(self.flow, name))
 
     def _free(self, tested: Tensor) -> Tensor:
         """Return the divergence-free velocities whose products with all others are these."""
@@ -254,10 +254,10 @@ class CylinderWake(System):
 
     def _convection(self, x: Tensor, y: Tensor) -> Tensor:
         """∫ (x · ∇) y · test."""
-        changes = convected(self._at_points(x), self._at_points(y))
+        changes = convected(self._point_values(x), self._point_values(y))
         return self._linear("tested")(torch.cat(changes, dim=-1))
 
-    def _at_points(self, x: Tensor) -> tuple[Tensor, ...]:
+    def _point_values(self, x: Tensor) -> tuple[Tensor, ...]:
         """u, v, uₓ, u_y, vₓ and v_y (..., q) at the quadrature points."""
         sampled = self._linear("sampled")(x)
         return sampled.unflatten(-1, (6, -1)).unbind(-2)
@@ -302,5 +302,5 @@ class BDF2(Solver):
         samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
         for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
             states[i] = torch.from_numpy(next(samples))
-            if not bool(inside(states[i], self.divergence_threshold)):
+            if not bool(is_bounded(states[i], self.divergence_threshold)):
                 return

@@ -74,14 +74,14 @@ class Discretisation:
 
     def convection(self, a: Array, b: Array) -> Array:
         """∫ (a · ∇) b · test (n, ...) of velocities a and b (n, ...)."""
-        changes = convected(list(self._at_points(a)), list(self._at_points(b)))
+        changes = convected(list(self._point_values(a)), list(self._point_values(b)))
         return self.tested @ np.concatenate(changes)
 
-    def convection_of_pairs(self, columns: Array, functionals: Array) -> Array:
+    def pair_convection(self, columns: Array, functionals: Array) -> Array:
         """∫ (aᵢ · ∇) aⱼ · test (r, r, k) of all pairs of velocities a (n, r), through functionals
         (n, k) alone.
         """
-        u, v, ux, uy, vx, vy = self._at_points(columns)  # (q, r) each
+        u, v, ux, uy, vx, vy = self._point_values(columns)  # (q, r) each
         weights = self.tested.T @ functionals  # (2 q, k)
         pairs = []
         for along, across in zip(*np.split(weights.T[..., None], 2, axis=1), strict=True):
@@ -92,7 +92,7 @@ class Discretisation:
 
     def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
-        x, y, ux, uy, vx, vy = (scipy.sparse.diags_array(value) for value in self._at_points(u))
+        x, y, ux, uy, vx, vy = (scipy.sparse.diags_array(value) for value in self._point_values(u))
         points = x.shape[0]
         operators = []
         for k in range(6):
@@ -147,7 +147,7 @@ class Discretisation:
         divergence = -(self.divergence @ unit)
         return unit + self.solve(self.leray, tested, divergence)
 
-    def _at_points(self, u: Array) -> Array:
+    def _point_values(self, u: Array) -> Array:
         """(6, q, ...)."""
         values = self.sampled @ u
         return values.reshape(6, -1, *u.shape[1:])
@@ -180,7 +180,7 @@ def discretisation(mesh: str) -> Discretisation:
     velocity = skfem.Basis(grid, quadratic)
     pressure = velocity.with_element(skfem.ElementTriP1())
     quadrature = skfem.Basis(grid, quadratic, intorder=QUADRATURE)
-    sampled, tested = _at_points(quadrature)
+    sampled, tested = _point_values(quadrature)
     places = velocity.doflocs.T
     along = np.zeros(velocity.N, dtype=int)
     vertical = np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])
@@ -218,7 +218,7 @@ def _boundaries(velocity: Any) -> tuple[Array, ...]:
     def is_wall(x: Array) -> Array:
         return (x[1] < tolerance) | (x[1] > HEIGHT - tolerance)
 
-    def on_cylinder(x: Array) -> Array:
+    def touches_cylinder(x: Array) -> Array:
         across, up = CENTRE
         distance = np.hypot(x[0] - across, x[1] - up)
         return distance < 1.002 * RADIUS
@@ -227,14 +227,14 @@ def _boundaries(velocity: Any) -> tuple[Array, ...]:
         return x[0] < tolerance
 
     components = []
-    for condition in (is_wall, on_cylinder, is_inlet):
+    for condition in (is_wall, touches_cylinder, is_inlet):
         facets = velocity.mesh.facets_satisfying(condition, boundaries_only=True)
         numbers = velocity.get_dofs(facets).all()
         components.append(np.unique(numbers))
     return tuple(components)
 
 
-def _at_points(basis: Any) -> tuple[Matrix, Matrix]:
+def _point_values(basis: Any) -> tuple[Matrix, Matrix]:
     """Return the matrices `sampled` and `tested` of a basis of vectors."""
     cells, points = basis.dx.shape
     numbers = np.arange(cells * points)  # of the quadrature points, cell by cell

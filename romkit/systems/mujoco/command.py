@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from romkit.core import tensors
-from romkit.core.clock import at_time
+from romkit.core.clock import evaluate_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 
@@ -54,7 +54,7 @@ class Functions:
             return np.full(len(times), entry)
         column = np.zeros(len(times))
         for k, t in enumerate(times):
-            value = np.asarray(at_time(entry, t, "control"), dtype=float)
+            value = np.asarray(evaluate_time(entry, t, "control"), dtype=float)
             if value.size != 1:
                 raise InputError(
                     "control",

@@ -92,7 +92,7 @@ class Simulator(Solver):
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
-        substeps, step = substeps_of(times.cpu().numpy(), self.step)
+        substeps, step = count_substeps(times.cpu().numpy(), self.step)
         models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ def affine_forces(model: "mujoco.MjModel", control: Array) -> Array:
     return np.stack([drive, stiffness, damping])
 
 
-def substeps_of(times: Array, dt: float) -> tuple[int, float]:
+def count_substeps(times: Array, dt: float) -> tuple[int, float]:
     """Return steps between two of the output times (T,), the fewest that are no longer than dt, and
     their length.
     """

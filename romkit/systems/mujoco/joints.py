@@ -45,7 +45,7 @@ class Joints(NamedTuple):
     turns: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, model: "mujoco.MjModel") -> "Joints":
+    def read(cls, model: "mujoco.MjModel") -> "Joints":
         """Joints of a compiled model.
 
         Raises:

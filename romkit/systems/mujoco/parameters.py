@@ -104,7 +104,7 @@ class Target:
             raise ValueError(f"no class {name}")
         template = getattr(default, kind)
         inherited = self._number(template)
-        classes = _classes_within(spec, name)
+        classes = _nested_classes(spec, name)
         elements = [template]
         for element in getattr(spec, LISTS.get(kind, f"{kind}s")):
             is_within = element.classname.name in classes
@@ -127,7 +127,7 @@ def _refused(text: str, expected: str, fix: str) -> InputError:
     return InputError("sets", expected=expected, got=repr(text), fix=fix)
 
 
-def _classes_within(spec: "mujoco.MjSpec", name: str) -> set[str]:
+def _nested_classes(spec: "mujoco.MjSpec", name: str) -> set[str]:
     """Return names of a default class and of all classes within it."""
     spec = spec.copy()
     spec.compile()  # what is not compiled cannot be written

@@ -105,7 +105,7 @@ class MuJoCo(MechanicalSystem):
         self.spec = _read(path)
         middle = self._compiled_middle()
         model.check_state(middle)
-        self.joints = Joints.of(middle)
+        self.joints = Joints.read(middle)
         self.state_names = self.joints.names
         self.state_units = self.joints.units
         self.step = _or(step, middle.opt.timestep)
@@ -120,11 +120,11 @@ class MuJoCo(MechanicalSystem):
             (state,) = tensors.states("start", start, middle.nq, 1)
             self._start = state.numpy()
         self._check_quaternions(self._positions(middle))
-        self.control = self._signal_of(control, middle)
+        self.control = self._signal(control, middle)
         self._unsmooth = model.unsmooth(middle)
         self._check_parameters()
         if contacts is None:
-            self._warn_of_contacts(middle)
+            self._check_contacts(middle)
 
     # -- the model at a context ------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class MuJoCo(MechanicalSystem):
                 parameter.apply(spec, value)
 
         try:
-            return self._compiled_with(settings, step)
+            return self._compile(settings, step)
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
@@ -154,7 +154,7 @@ class MuJoCo(MechanicalSystem):
                 fix=f"check what they set ({reason(error)})",
             ) from error
 
-    def _compiled_with(
+    def _compile(
         self, settings: Callable[["mujoco.MjSpec"], None], step: float | None = None
     ) -> "mujoco.MjModel":
         """Raise ValueError: MuJoCo's, of what makes no model."""
@@ -182,7 +182,7 @@ class MuJoCo(MechanicalSystem):
             if error.argument != "context":
                 raise
             try:
-                self._compiled_with(lambda spec: None)
+                self._compile(lambda spec: None)
             except ValueError as plain:
                 raise FileError(
                     self.path,
@@ -240,7 +240,7 @@ class MuJoCo(MechanicalSystem):
         *lead, _ = contexts.shape
         return torch.from_numpy(rates.reshape(*lead, -1))
 
-    def _signal_of(self, control: object, middle: "mujoco.MjModel"):
+    def _signal(self, control: object, middle: "mujoco.MjModel"):
         if callable(control) or len(control) > 0:
             return signal_of(control, middle.nu, self.dt)
         if middle.nkey:
@@ -302,7 +302,7 @@ class MuJoCo(MechanicalSystem):
         with torch._C._DisableFuncTorch():
             models = self._compiled(c)
             commands = self._commands(models, self._rows(c))
-        return Driven.of(models, c.shape[:-1], commands)
+        return Driven.build(models, c.shape[:-1], commands)
 
     # -- simulation ------------------------------------------------------------------------------
 
@@ -376,14 +376,14 @@ class MuJoCo(MechanicalSystem):
         for number, (name, parameter) in enumerate(self.parameters.items()):
             if parameter.low == parameter.high:
                 continue
-            if self._same_at_ends(number, parameter):
+            if self._share_ends(number, parameter):
                 span = f"{parameter.low:g} to {parameter.high:g}"
                 raise _effect_refusal(name, f"{name}={span}")
             for target, alone in _single_targets(parameter).items():
-                if self._same_at_ends(number, alone):
+                if self._share_ends(number, alone):
                     raise _effect_refusal(name, repr(target))
 
-    def _same_at_ends(self, number: int, parameter: ModelParameter) -> bool:
+    def _share_ends(self, number: int, parameter: ModelParameter) -> bool:
         """Tell whether a parameter in place of the one of this number changes nothing over its
         range.
         """
@@ -395,7 +395,7 @@ class MuJoCo(MechanicalSystem):
                     fixed.apply(spec, at)
                 parameter.apply(spec, value)
 
-            compiled = self._compiled_with(settings)
+            compiled = self._compile(settings)
             commands = parameter.commands(compiled, value)
             start = {"start": self._positions(compiled), "speed": self._velocities(compiled)}
             numbers = start | {"commands": np.array([*commands.values()])}
@@ -423,7 +423,7 @@ class MuJoCo(MechanicalSystem):
         rates = engine.accelerations([compiled], q[None], v[None], controls[None])
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
 
-    def _warn_of_contacts(self, middle: "mujoco.MjModel") -> None:
+    def _check_contacts(self, middle: "mujoco.MjModel") -> None:
         if self.spec.option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT):
             return
         pairs = model.may_touch(middle)

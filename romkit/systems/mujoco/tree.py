@@ -38,7 +38,7 @@ class Driven(NamedTuple):
     lead: tuple[int, ...]
 
     @classmethod
-    def of(
+    def build(
         cls, models: Sequence["mujoco.MjModel"], lead: Sequence[int], commands: Commands
     ) -> "Driven":
         """Return the closed form of models with equal joints; constants have the leading axes

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.data.habits import warn_of_habits
+from romkit.data.habits import warn_habits
 
 T = np.arange(0, 12, 0.05)
 
@@ -28,7 +28,7 @@ def runs(states, name="b", values=(0.05, 0.1, 0.2)):
 def words(data):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_habits(data, "jumps", "circles")
+        warn_habits(data, "jumps", "circles")
     return " ".join(str(w.message) for w in caught)
 
 

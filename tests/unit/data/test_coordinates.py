@@ -9,9 +9,9 @@ from romkit.core.errors import InputError
 from romkit.data.coordinates import (
     COORDINATES,
     NEAREST,
+    assign_coordinates,
     coordinates_of,
-    in_coordinates,
-    with_coordinates,
+    transform_contexts,
 )
 from romkit.laws import PolynomialLaw, SINDy
 
@@ -28,7 +28,7 @@ def _decaying(rates, parameter):
 def resistances():
     """Runs of ẋ = -x / R."""
     R = np.linspace(1.0, 3.3, 6)
-    return with_coordinates(_decaying(1 / R, {"R": R}), {"R": "1/c"})
+    return assign_coordinates(_decaying(1 / R, {"R": R}), {"R": "1/c"})
 
 
 def test_each_coordinate_has_its_inverse_and_words():
@@ -41,7 +41,7 @@ def test_each_coordinate_has_its_inverse_and_words():
 def test_coordinates_end_above_zero():
     lowest = torch.tensor([2.0, 2.0], dtype=torch.float64)
     below = torch.tensor([[-1.0, 0.0]], dtype=torch.float64)
-    values = in_coordinates(below, ("1/c", "log c"), lowest)
+    values = transform_contexts(below, ("1/c", "log c"), lowest)
     end = torch.tensor(NEAREST * 2.0, dtype=torch.float64)
     torch.testing.assert_close(values, torch.stack([1 / end, end.log()])[None])
 
@@ -49,7 +49,7 @@ def test_coordinates_end_above_zero():
 def test_a_coordinate_is_refused_where_it_is_unknown_or_the_parameter_is_not_positive(resistances):
     for name, lowest in (("1/R", 1.0), ("log c", -1.0)):
         values = ("trajectory", np.linspace(lowest, 3.3, 6), {"role": "context"})
-        data = with_coordinates(resistances.assign_coords(R=values), {"R": name})
+        data = assign_coordinates(resistances.assign_coords(R=values), {"R": name})
         with pytest.raises(InputError):
             coordinates_of(data)
 
@@ -67,7 +67,7 @@ def test_a_sparse_law_in_the_inverse_is_exact(resistances):
 def test_a_law_in_the_logarithm_takes_the_parameter_as_it_is(tmp_path):
     c = np.geomspace(0.01, 10.0, 6)
     rates = 1 + 0.1 * np.log(c)
-    data = with_coordinates(_decaying(rates, {"c": c}), {"c": "log c"})
+    data = assign_coordinates(_decaying(rates, {"c": c}), {"c": "log c"})
     identity = romkit.fit("identity", data)
     law = PolynomialLaw(degree=1, context_degree=1).fit(identity, data)
     romkit.save(law, tmp_path / "law.safetensors")

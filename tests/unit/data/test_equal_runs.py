@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import romkit
-from romkit.data.habits import warn_of_habits
+from romkit.data.habits import warn_habits
 from romkit.errors import DataWarning
 
 TIME = np.linspace(0, 3, 31)
@@ -23,7 +23,7 @@ def turning(speed, **more):
 def told(data):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_habits(data, "equal runs")
+        warn_habits(data, "equal runs")
     return [str(each.message) for each in caught if each.category is DataWarning]
 
 

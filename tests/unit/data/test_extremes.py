@@ -10,7 +10,7 @@ import xarray as xr
 import romkit
 from romkit.cli.inputs import read_data
 from romkit.data import from_arrays
-from romkit.data.habits import warn_of_habits
+from romkit.data.habits import warn_habits
 from romkit.learning.reading import described
 
 TIME = np.linspace(0.0, 6.0, 121)
@@ -44,7 +44,7 @@ def said(data):
     """The warnings of extremes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_habits(data, "extremes")
+        warn_habits(data, "extremes")
     return [str(warning.message) for warning in caught]
 
 

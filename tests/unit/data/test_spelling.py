@@ -81,7 +81,7 @@ def test_values_of_parameters_are_given_by_bare_names():
     names = ["Tfeed [K]", "flow [1/min]"]
     values = {"flow": 0.8, "Tfeed": [340.0, 350.0]}
     np.testing.assert_array_equal(context_array(names, values), [[340.0, 0.8], [350.0, 0.8]])
-    contexts = Contexts.of(names, values, torch.zeros(1))
+    contexts = Contexts.build(names, values, torch.zeros(1))
     assert contexts.initial.tolist() == [[340.0, 0.8], [350.0, 0.8]]
 
 

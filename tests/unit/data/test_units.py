@@ -7,7 +7,7 @@ import pytest
 
 import romkit
 from romkit.core.errors import DataWarning
-from romkit.data.conversions import convert_to_model
+from romkit.data.conversions import convert_data
 from romkit.data.units import Units, same_unit
 from romkit.laws import SINDy
 from tests.refusals import refused
@@ -114,7 +114,7 @@ def test_pint_converts_temperatures_and_times():
     celsius = celsius.assign_coords(time=("time", t / 60, {"units": "min"}))
     celsius = celsius.assign(velocity=(kelvin.velocity.dims, 60 * kelvin.velocity.values))
     with pytest.warns(DataWarning):
-        back = convert_to_model("data", celsius, Units.of(kelvin, []), [])
+        back = convert_data("data", celsius, Units.read(kelvin, []), [])
     assert np.allclose(back.state, kelvin.state)
     assert np.allclose(back.time, t)
     assert np.allclose(back.velocity, kelvin.velocity)

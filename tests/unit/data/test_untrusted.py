@@ -10,7 +10,7 @@ import xarray as xr
 import romkit
 from romkit.core.errors import DataWarning, FileError
 from romkit.data import open_dataset, save_dataset
-from romkit.data.storage import dataset_of_bytes
+from romkit.data.storage import decode_dataset
 from tests.refusals import refused
 
 
@@ -50,7 +50,7 @@ def test_numbers_of_other_files_are_refused_at_every_door(trap, tmp_path):
         trap(file, secret)
     refused("another file", open_dataset, path, error=FileError)
     refused("another file", romkit.open, path, error=FileError)
-    refused("another file", dataset_of_bytes, path.read_bytes(), "upload", error=FileError)
+    refused("another file", decode_dataset, path.read_bytes(), "upload", error=FileError)
 
 
 def test_links_within_a_file_are_fine(tmp_path):
@@ -69,7 +69,7 @@ def test_a_changed_file_is_refused_at_every_door(tmp_path):
     path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
     for door, given in ((open_dataset, (path,)), (romkit.open, (path,))):
         refused("has changed", door, *given, error=FileError)
-    refused("has changed", dataset_of_bytes, path.read_bytes(), "upload", error=FileError)
+    refused("has changed", decode_dataset, path.read_bytes(), "upload", error=FileError)
     path.write_bytes(content)
     assert romkit.open(path).u.equals(field().u)
 

@@ -49,19 +49,19 @@ class OnHost:
 class LaunchedSteps(RungeKutta):
     """RK4 with a thread for each member."""
 
-    _build = RungeKutta._build_for_gpu
+    _build = RungeKutta._build_gpu
 
 
 class LaunchedPair(Explicit):
     """Controlled steps with a thread for each member."""
 
-    _build = Explicit._build_for_gpu
+    _build = Explicit._build_gpu
 
 
 class LaunchedStiff(Implicit):
     """Implicit steps with a thread for each member."""
 
-    _build = Implicit._build_for_gpu
+    _build = Implicit._build_gpu
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,9 @@ def field(model):
     """The latent field at as many contexts as there are members, and where it starts."""
     projection, given = model
     F = torch.linspace(3.14, 3.18, MEMBERS, dtype=torch.float64).unsqueeze(1)
-    reduced = ReducedModel.of(projection, given.get("dynamics"), given.get("system")).fix_context(F)
+    reduced = ReducedModel.build(
+        projection, given.get("dynamics"), given.get("system")
+    ).fix_context(F)
     start = torch.full((MEMBERS, projection.latent_dim), 0.1, dtype=torch.float64)
     return reduced.field, start
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from romkit.verbs.sizes import Sizes, Widening, gaps, sizes_between
+from romkit.verbs.sizes import Sizes, Widening, gap_sizes, gaps
 
 
 def grid(number, parameters):
@@ -16,19 +16,19 @@ def test_sizes_at_runs_are_theirs_and_between_them_no_larger_or_smaller(paramete
     draw = np.random.default_rng(0)
     runs = draw.uniform(size=(7, parameters))
     of_runs = 10.0 ** draw.uniform(-6, 2, size=7)
-    assert sizes_between(runs, of_runs, runs) == pytest.approx(of_runs, rel=1e-6)
-    between = sizes_between(runs, of_runs, draw.uniform(-1, 2, size=(50, parameters)))
+    assert gap_sizes(runs, of_runs, runs) == pytest.approx(of_runs, rel=1e-6)
+    between = gap_sizes(runs, of_runs, draw.uniform(-1, 2, size=(50, parameters)))
     assert (between >= of_runs.min()).all()
     assert (between <= of_runs.max()).all()
-    assert sizes_between(runs, 3 * of_runs, runs[:2] + 0.1) == pytest.approx(
-        3 * sizes_between(runs, of_runs, runs[:2] + 0.1)
+    assert gap_sizes(runs, 3 * of_runs, runs[:2] + 0.1) == pytest.approx(
+        3 * gap_sizes(runs, of_runs, runs[:2] + 0.1)
     )
 
 
 @pytest.mark.parametrize("of_runs", [[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]])
 def test_runs_at_rest_have_a_size(of_runs):
     runs = np.array([[0.0], [0.5], [1.0]])
-    sizes = sizes_between(runs, np.array(of_runs), np.array([[0.1], [0.5]]))
+    sizes = gap_sizes(runs, np.array(of_runs), np.array([[0.1], [0.5]]))
     assert (sizes > 0).all()
     assert np.isfinite(sizes).all()
 

@@ -19,7 +19,7 @@ pytest.importorskip("panel")
 
 from romkit.explorer import Exploration, explore
 from romkit.explorer.exploration import _grid, _lag
-from romkit.explorer.own import OwnData, _as_file, example
+from romkit.explorer.own import OwnData, _encode, example
 from romkit.explorer.page import Page, _check_host, _check_origin, _free_port
 from romkit.projections import stack
 from tests.refusals import refused
@@ -253,14 +253,14 @@ def test_the_tab_for_own_data_learns_from_a_file_or_several(monkeypatch):
     tab.run()
     assert tab.said.object.startswith("**")
     tab.seconds.value = 1
-    tab.file.value = _as_file(example())
+    tab.file.value = _encode(example())
     tab.run()
     assert "| forecast |" in tab.said.object
     assert tab.picture.object.get_suptitle()
     assert not tab.button.loading
     runs = example()
     parts = [runs.isel(trajectory=[k]).assign_attrs(speed=float(runs.speed[k])) for k in range(6)]
-    files = [_as_file(part.drop_vars("speed")) for part in parts]
+    files = [_encode(part.drop_vars("speed")) for part in parts]
     tab.file.value, tab.context.value = files, "speed"
     before = tab.said.object
     tab.run()

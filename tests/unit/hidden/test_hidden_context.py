@@ -242,7 +242,7 @@ def test_slopes_of_context_terms():
 
 def test_map_of_labels_is_exact_for_its_degree():
     x = torch.linspace(-2, 3, 9).double().unsqueeze(-1)
-    curve = Polynomial.of(x, 1 + x - 0.5 * x**2)
+    curve = Polynomial.fit(x, 1 + x - 0.5 * x**2)
     assert curve.degree == 2
     torch.testing.assert_close(curve(x), 1 + x - 0.5 * x**2)
     torch.testing.assert_close(curve.slope(x[0]), 1 - x[:1])
@@ -287,7 +287,7 @@ def test_a_saved_model_of_learn_places_runs(tmp_path):
 def test_predictions_away_from_the_groups_are_less_sure():
     x = torch.linspace(-1, 1, 9).double().unsqueeze(-1)
     noise = torch.tensor([1.0, -1.0]).double().repeat(5)[:9].unsqueeze(-1)
-    line = Polynomial.of(x, 2 * x + 0.1 * noise)
+    line = Polynomial.fit(x, 2 * x + 0.1 * noise)
     # s² (1 + 1/G + x² / Σ x²) of a regression
     expected = 1 + 1 / 9 + 9 / x.square().sum()
     ratio = line.variances(torch.tensor([3.0]).double()) / line.variance

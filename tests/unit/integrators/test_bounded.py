@@ -9,7 +9,7 @@ import torch
 import romkit
 from romkit.core.errors import InputError
 from romkit.laws import Fourier, PolynomialLaw, SINDy
-from romkit.laws.bounded import BoundedLaw, bounded_law, growth_at
+from romkit.laws.bounded import BoundedLaw, bounded_law, context_growth
 
 STARTS = 300
 
@@ -38,7 +38,7 @@ def laws(data):
     return (
         projection,
         settings.fit(projection, data),
-        PolynomialLaw.samples(*projection.for_law(data)),
+        PolynomialLaw.samples(*projection.law_space(data)),
     )
 
 
@@ -91,7 +91,7 @@ def test_bound_on_growth_holds_at_all_contexts(laws, bounded):
         points = bounded.centre + bounded.scale * radius * unit
         rate = free.right_hand_side(c)(points) / bounded.scale
         growth = (rate * unit).sum(-1) / radius
-        assert float(growth.max()) <= growth_at(free, samples, radius)
+        assert float(growth.max()) <= context_growth(free, samples, radius)
         if radius == bounded.radius:
             inward = bounded.right_hand_side(c)(points) / bounded.scale
             assert float((inward * unit).sum(-1).max() / radius) <= -bounded.rate

@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from romkit.laws import LatentSamples, PolynomialLaw
-from romkit.laws.chaos import in_words, predictability
+from romkit.laws.chaos import describe_horizon, predictability
 
 SIGMA, RHO, BETA, STEP = 10.0, 28.0, 8 / 3, 0.05
 
@@ -54,7 +54,7 @@ def test_largest_exponent_and_valid_time(fitted):
 
 def test_chaos_is_told_of_in_lyapunov_times(fitted):
     samples, law = fitted
-    told = in_words(law, samples)
+    told = describe_horizon(law, samples)
     # a run of 100 samples is as long as 4.5 Lyapunov times, which is too short to say
     assert ("Lyapunov times" in told) == (len(samples) == 2000)
 

@@ -72,7 +72,7 @@ def duffing():
 def test_damping_over_a_parameter_is_found(duffing):
     _, law = duffing
     for value in (0.05, 0.125, 0.2):
-        R = law.dissipation_at(torch.tensor([value], dtype=torch.float64))
+        R = law.dissipation_map(torch.tensor([value], dtype=torch.float64))
         assert torch.allclose(R, torch.diag(torch.tensor([0, value]).double()), atol=1e-3)
     assert law.energy_formula(2) == "H = 0.25 x0^4 - 0.5 x0^2 + 0.5 x1^2"
 
@@ -82,7 +82,7 @@ def test_rates_are_those_of_the_energy(duffing):
     c = torch.tensor([0.13], dtype=torch.float64)
     z = torch.tensor([0.7, -0.4], dtype=torch.float64)
     gradient = torch.func.grad(law.energy)(z, c)
-    rate = (law.interconnection - law.dissipation_at(c)) @ gradient
+    rate = (law.interconnection - law.dissipation_map(c)) @ gradient
     assert torch.allclose(law.right_hand_side(c)(z), rate, atol=1e-10)
 
 

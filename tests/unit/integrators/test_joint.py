@@ -89,7 +89,7 @@ def test_chaos_that_is_sampled_coarsely_is_no_noise():
         states[None], torch.zeros_like(states)[None], times=torch.from_numpy(times)
     )
     law = PolynomialLaw(degree=2, context_degree=0).fit_samples(samples)
-    assert noise(ShootingProblem.of(samples, law.basis).runs) > NOISY
+    assert noise(ShootingProblem.build(samples, law.basis).runs) > NOISY
     assert jointly(law, samples) is law
     rates = torch.from_numpy(np.array([rate(0, state) for state in run.y.T]))
     assert torch.allclose(law.predict(states), rates, atol=1e-3)

@@ -112,7 +112,7 @@ def test_weights_integrate_and_their_test_functions_are_orthonormal():
     assert float(within @ times.sin()) == pytest.approx(exact, rel=1e-12)
     # by parts: - ∫ φ' sin = ∫ φ cos
     assert float(-across @ times.sin()) == pytest.approx(float(within @ times.cos()), rel=1e-4)
-    tests = TestFunctions.on(times, [(k, k + 20) for k in range(0, 41, 2)], 4)
+    tests = TestFunctions.build(times, [(k, k + 20) for k in range(0, 41, 2)], 4)
     assert torch.allclose(
         tests.across @ tests.across.mT, torch.eye(len(tests)).double(), atol=1e-10
     )

@@ -40,7 +40,7 @@ def test_denominator_over_a_parameter_is_found_by_default(law):
     assert isinstance(law, RationalLaw)
     assert (law.latent, round(law.power, 2)) == (1, 4.0)
     for half in (0.5, 0.8, 1.1):
-        found = law.half_at(torch.tensor([half], dtype=torch.float64))
+        found = law.context_half(torch.tensor([half], dtype=torch.float64))
         assert float(found) == pytest.approx(half, rel=2e-3)
 
 

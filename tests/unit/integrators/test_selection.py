@@ -9,9 +9,9 @@ import torch
 
 import romkit
 from romkit.laws import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
-from romkit.laws.chebyshev import pole_of_reciprocal
-from romkit.laws.decoding import judge_of
-from romkit.laws.folds import folds_of, without
+from romkit.laws.chebyshev import reciprocal_pole
+from romkit.laws.decoding import make_judge
+from romkit.laws.folds import drop_runs, folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Fourier, Functions, Polynomial
 from romkit.laws.scaling import Scaling
@@ -42,7 +42,7 @@ def samples():
 
 def error(law, samples):
     """Largest error of forecasts of all trajectories."""
-    judge = Judge.of_latents(samples)
+    judge = Judge.compare_latents(samples)
     return float(judge.errors(law, torch.arange(judge.states.shape[-3])).max())
 
 
@@ -51,14 +51,14 @@ def test_whole_contexts_are_left_out_and_of_a_single_trajectory_blocks_of_time(s
     both = LatentSamples.first_order(z, z, c, times=TIMES)
     several = folds_of(both)
     assert len(several) == 5
-    train, _, held = without(both, Judge.of_latents(both), several[0])
+    train, _, held = drop_runs(both, Judge.compare_latents(both), several[0])
     assert held.tolist() == [1, 6, 9, 14]  # both runs of two contexts between the ends
     assert not set(train.context.flatten().tolist()) & set(MU[[1, 6]].tolist())
     alone = LatentSamples.first_order(z[:1], z[:1], times=TIMES)
     blocks = folds_of(alone)
     assert torch.cat(blocks).tolist() == [*range(17, 101)]  # the first sixth is always kept
     for block in blocks:
-        train, judge, held = without(alone, Judge.of_latents(alone), block)
+        train, judge, held = drop_runs(alone, Judge.compare_latents(alone), block)
         known = train.inputs.isfinite().all(-1).nonzero().flatten().tolist()
         assert sorted(known + block.tolist()) == [*range(101)]
         assert held.tolist() == [0]
@@ -70,7 +70,7 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
     times = torch.arange(2001, dtype=torch.float64) * 0.1
     z = torch.stack([times.cos(), times.sin()], -1)[None]
     rate = torch.stack([-times.sin(), times.cos()], -1)[None]
-    judge = Judge.of_latents(LatentSamples.first_order(z, rate, times=times))
+    judge = Judge.compare_latents(LatentSamples.first_order(z, rate, times=times))
     pieces = judge.pieces()
     assert all(
         torch.equal(piece.states[0], judge.states[0, piece.begin :][:161]) for piece in pieces
@@ -115,7 +115,7 @@ def test_components_of_one_unit_are_judged_in_one_deviation(small):
     data = romkit.data.from_arrays(runs, t, context={"size": [1.0, 2.0]})
     pod = romkit.fit("pod", data, latent_dim=2)
     latents = followed_samples(pod, data)
-    states = judge_of(pod.double(), data, latents).states.numpy()  # (2, 61, 3)
+    states = make_judge(pod.double(), data, latents).states.numpy()  # (2, 61, 3)
     scale = runs.std((0, 1))
     assert np.allclose(states.std((0, 1)), scale / np.sqrt(np.mean(scale**2)), rtol=0.02)
 
@@ -209,7 +209,7 @@ def test_a_law_in_the_inverse_of_a_parameter_is_written_in_its_powers():
     circles = np.stack([np.cos(phase), np.sin(phase)], axis=-1)
     data = romkit.data.from_arrays(circles, TIMES.numpy(), context={"p": period})
     identity = romkit.fit("identity", data, verbose=False)
-    settings = PolynomialLaw(degree=1, context_degree=1, poles=(pole_of_reciprocal(0.8, 2.0),))
+    settings = PolynomialLaw(degree=1, context_degree=1, poles=(reciprocal_pole(0.8, 2.0),))
     law = settings.fit(identity, data)
     x, y, p = sympy.symbols("x0 x1 p")
     for equation, expected in zip(law.to_sympy(), (-y / p, x / p), strict=True):

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.laws import LatentSamples, PolynomialLaw, SINDy, compiled, shooting
-from romkit.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.laws.chebyshev import Chebyshev, reciprocal_pole
 from romkit.laws.compiled import Truth
 from romkit.laws.courses import Course, Runs, windows
 from romkit.laws.libraries import Fourier, Polynomial
@@ -84,7 +84,7 @@ def test_sensitivities_are_the_derivatives_of_the_steps(order, moving, library):
     times = torch.tensor([0.0, 0.3, 0.5, 1.1], dtype=torch.float64)
     d = 2 * order
     speed = torch.tensor([1.0, 2.0], dtype=torch.float64) if order == 2 else None
-    motion = Motion(LatentTerms.of(library, d), 2, order, speed)
+    motion = Motion(LatentTerms.build(library, d), 2, order, speed)
     states = 0.3 * torch.randn(2, 4, d, generator=draw).double()
     context = torch.randn(2, 4, 1, generator=draw).double()
     runs = Runs(states, times, torch.arange(2), torch.ones(2, 1).double())
@@ -399,7 +399,7 @@ def test_chebyshev_polynomials_of_a_context_and_of_its_inverse():
     scaled = (c - 5) / 3
     plain = torch.stack(Chebyshev(3)(scaled), -1).numpy()
     assert np.allclose(plain, np.polynomial.chebyshev.chebvander(scaled[:, 0].numpy(), 3))
-    warped = torch.stack(Chebyshev(1, (pole_of_reciprocal(2.0, 8.0),))(scaled), -1)[:, 1]
+    warped = torch.stack(Chebyshev(1, (reciprocal_pole(2.0, 8.0),))(scaled), -1)[:, 1]
     inverse = 1 / c[:, 0]
     line = -1 + 2 * (inverse - inverse[0]) / (inverse[-1] - inverse[0])
     assert torch.allclose(warped, line)

@@ -161,7 +161,7 @@ def test_speeds_that_are_none_are_refused(contexts, speeds, argument):
 
 def test_a_file_of_a_stranger_is_refused(timed):
     entries = timed.report["speed"]
-    assert Speed.of_dict(entries) == trained_dynamics(timed).speed
+    assert Speed.unpack(entries) == trained_dynamics(timed).speed
     (piece,) = entries["pieces"]
     for wrong in (
         {},
@@ -174,7 +174,7 @@ def test_a_file_of_a_stranger_is_refused(timed):
         {**entries, "pieces": [{**piece, "scale": [0.0]}]},
     ):
         with pytest.raises(InputError):
-            Speed.of_dict(wrong)
+            Speed.unpack(wrong)
 
 
 class Forced(Rotor):

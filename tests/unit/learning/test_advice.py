@@ -29,7 +29,7 @@ def evidence(train, forecast, nearest):
 @pytest.mark.parametrize(("forecast", "nearest"), [(0.5, 0.4), (0.4, 0.5), (0.3, 0.32)])
 def test_a_model_of_individuals_is_not_called_better_than_chance_makes_it(forecast, nearest):
     judged = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), forecast, nearest)
-    assert judged.spread_of_individuals > 0.3
+    assert judged.individual_spread > 0.3
     sentence = judged.sentence()
     assert sentence.startswith("Not better")
     assert "dose" in sentence
@@ -41,7 +41,7 @@ def test_a_model_that_is_better_by_far_is_called_so(nearest):
     assert not individuals.sentence().startswith("Not better")
     others = evidence(people(np.linspace(1.0, 3.0, 9), 0.0), 0.1, 0.12)
     assert not others.sentence().startswith("Not better")
-    assert np.isnan(others.spread_of_individuals)
+    assert np.isnan(others.individual_spread)
 
 
 @pytest.mark.parametrize(

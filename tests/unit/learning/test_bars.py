@@ -14,7 +14,7 @@ from romkit.learning.leftout import Fitted, LeftOut
 from romkit.metrics import deviations
 from romkit.numerics import folds
 from romkit.verbs.calibration import Calibration
-from romkit.verbs.ensemble import _warn_of_excess
+from romkit.verbs.ensemble import _warn_excess
 from romkit.verbs.sizes import gaps
 
 NUMBER = 10
@@ -119,7 +119,7 @@ def calibrated(spread, error=None):
     if error is None:
         error = np.random.default_rng(0).normal(size=shape)
     sizes = np.broadcast_to(np.asarray(spread, dtype=float)[:, None, None], shape)
-    return Calibration.of(TIMES, error, sizes, np.ones(3), typical=True)
+    return Calibration.fit(TIMES, error, sizes, np.ones(3), typical=True)
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.1, 3.0])
@@ -141,7 +141,7 @@ def test_members_that_agree_on_the_first_states_alone_widen_nothing():
     spread[:, 1:] = 0.1
     spread[:, 0] = 1e-17
     error = np.random.default_rng(0).normal(size=spread.shape)
-    calibration = Calibration.of(TIMES, error, spread, np.ones(3), typical=True)
+    calibration = Calibration.fit(TIMES, error, spread, np.ones(3), typical=True)
     begun = spread[:1].copy()
     begun[:, 0] = 1e-15
     assert calibration.excess(TIMES, begun) == pytest.approx(1.0)
@@ -159,5 +159,5 @@ def test_a_calibration_of_a_file_grows_as_before():
 def test_a_forecast_warns_where_members_disagree_by_far_more(excess):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _warn_of_excess(np.array(excess))
+        _warn_excess(np.array(excess))
     assert len(caught) == (max(excess) > 2)

@@ -8,7 +8,7 @@ import torch
 
 import romkit
 from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
-from romkit.learning.clocks import at_phases, clock_at, clocks_of, interpolate_phases
+from romkit.learning.clocks import fit_clock, interpolate_phases, measure_clocks, sample_phases
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns, obstacle
 from tests.quick import linear_laws_only
@@ -50,8 +50,10 @@ def test_fields_pass_phases_as_each_of_their_cells_does():
     clocks, phases = np.array([-0.3, 0.0, 0.4]), np.linspace(0, 2.5, 40)
     runs = np.stack([swing(TIMES * np.exp(-clock)) for clock in clocks])
     cells = np.random.default_rng(0).normal(size=(2, len(TIMES) + 1))
-    of_field = at_phases(runs @ cells, TIMES, clocks, phases)
-    np.testing.assert_allclose(of_field, at_phases(runs, TIMES, clocks, phases) @ cells, atol=1e-12)
+    of_field = sample_phases(runs @ cells, TIMES, clocks, phases)
+    np.testing.assert_allclose(
+        of_field, sample_phases(runs, TIMES, clocks, phases) @ cells, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("motion", [front, swing])
@@ -59,7 +61,7 @@ def test_fields_pass_phases_as_each_of_their_cells_does():
 def test_one_motion_at_several_speeds_is_exact_between_the_runs(motion, law):
     contexts = np.linspace(0, 1, 9)
     states = runs(motion, law, contexts)
-    clocks = clocks_of(states, TIMES, contexts[:, None])
+    clocks = measure_clocks(states, TIMES, contexts[:, None])
     assert clocks == pytest.approx(law(contexts) - np.median(law(contexts)), abs=2e-4)
     unseen = np.array([0.07, 0.5, 0.93])
     known, wanted = torch.tensor(contexts[:, None]), torch.tensor(unseen[:, None])
@@ -71,16 +73,16 @@ def test_clocks_of_two_parameters_are_found():
     contexts = np.random.default_rng(0).uniform(size=(12, 2))
     law = contexts @ [1.5, -0.7]
     states = np.stack([swing(TIMES / np.exp(clock)) for clock in law])
-    clocks = clocks_of(states, TIMES, contexts)
+    clocks = measure_clocks(states, TIMES, contexts)
     assert clocks == pytest.approx(law - np.median(law), abs=1e-4)
     wanted = np.array([[0.4, 0.6]])
-    found = clock_at(clocks, torch.tensor(contexts), torch.tensor(wanted))
+    found = fit_clock(clocks, torch.tensor(contexts), torch.tensor(wanted))
     assert found == pytest.approx(wanted @ [1.5, -0.7] - np.median(law), abs=1e-3)
 
 
 def test_runs_of_one_speed_have_one_clock():
     states = np.stack([c * swing(TIMES) for c in (1.0, 1.1, 1.2, 1.3)])
-    assert clocks_of(states, TIMES, np.arange(4.0)[:, None]) == pytest.approx(0.0, abs=1e-3)
+    assert measure_clocks(states, TIMES, np.arange(4.0)[:, None]) == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_run_that_has_ended_goes_on_as_the_next_one_from_where_it_was():
@@ -89,7 +91,7 @@ def test_a_run_that_has_ended_goes_on_as_the_next_one_from_where_it_was():
     states[0] += 0.25  # of another level
     phases = np.linspace(0, TIMES[-1] * np.exp(0.5), 80)
     expected = swing(phases)
-    found = at_phases(states, TIMES, clocks, phases)
+    found = sample_phases(states, TIMES, clocks, phases)
     assert found[0] == pytest.approx(expected + 0.25, abs=1e-4)
     assert found[1:] == pytest.approx(np.stack([expected] * 2), abs=1e-4)
 
@@ -125,8 +127,8 @@ def test_bars_follow_the_time_of_a_front():
     """They are widest where the front passes, whose time is known least."""
     data = dataset(front, lambda c: power(c) + 0.03 * np.sin(20 * c), np.linspace(0, 1, 9))
     projection = romkit.fit("identity", data)
-    clocks = clocks_of(data.state.values, TIMES, np.linspace(0, 1, 9)[:, None])
-    between = InterpolatedRuns.of(projection, data, with_bars=True, clocks=clocks)
+    clocks = measure_clocks(data.state.values, TIMES, np.linspace(0, 1, 9)[:, None])
+    between = InterpolatedRuns.fit(projection, data, with_bars=True, clocks=clocks)
     band = between.forecast(duration=3.0, dt=0.02, speed=0.56)
     width = (band.upper - band.lower).values[..., 0].ravel()
     passes = np.abs(band.state.values[..., 0].ravel() - 0.5).argmin()
@@ -150,7 +152,7 @@ def test_the_time_is_told_at_which_the_next_slower_run_has_ended(motion, is_told
     data = dataset(motion, lambda c: c, contexts - 1.5)
     clocks = contexts - np.median(contexts)
     projection = romkit.fit("identity", data)
-    between = InterpolatedRuns.of(projection, data, with_bars=False, clocks=clocks)
+    between = InterpolatedRuns.fit(projection, data, with_bars=False, clocks=clocks)
     # between -0.5 and -0.3, which ends 0.1 of logarithms sooner
     end = TIMES[-1] * np.exp(-0.1)
     for duration in (end - 0.1, end + 0.1):

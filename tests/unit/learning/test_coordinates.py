@@ -7,9 +7,9 @@ import torch
 import romkit
 from romkit.core.errors import FitWarning
 from romkit.data.context import contexts_of
-from romkit.data.coordinates import coordinates_of, with_coordinates
+from romkit.data.coordinates import assign_coordinates, coordinates_of
 from romkit.laws import PolynomialLaw
-from romkit.learning.candidates import Spaces, interpolations, of_coordinates
+from romkit.learning.candidates import Spaces, interpolations, list_coordinates
 from romkit.learning.clocks import interpolate_phases
 from romkit.learning.contexts import scaled, scaled_contexts
 from romkit.learning.interpolation import InterpolatedRuns
@@ -85,14 +85,14 @@ def names_of(changes):
 
 def test_coordinates_that_the_data_name_stay():
     data = oscillators(RATES["1/c"], np.linspace(0.6, 2.4, 8))
-    assert names_of(of_coordinates(data)) == ["1/c", "log c"]
-    assert of_coordinates(with_coordinates(data, {"c": "c"})) == []
+    assert names_of(list_coordinates(data)) == ["1/c", "log c"]
+    assert list_coordinates(assign_coordinates(data, {"c": "c"})) == []
 
 
 def test_parameters_that_are_not_positive_or_hardly_vary_have_no_coordinates():
     for c in (np.linspace(-0.2, 1.0, 8), np.linspace(1.0, 1.1, 8)):
         data = oscillators(lambda c: 0.5 + 0.1 * np.abs(c), c)
-        assert of_coordinates(data) == []
+        assert list_coordinates(data) == []
 
 
 def best_interpolation(data):
@@ -150,7 +150,7 @@ def test_each_of_two_parameters_has_coordinates_of_its_own():
     a, b = draw.uniform(0.5, 3.0, 16), draw.uniform(0.5, 3.0, 16)
     data = oscillators(lambda a: 0.5 / a + 0.4 * b, a).rename(c="a")
     data = data.assign_coords(b=("trajectory", b, data.a.attrs))
-    assert names_of(of_coordinates(data)) == ["1/a", "log a", "1/b", "log b"]
+    assert names_of(list_coordinates(data)) == ["1/a", "log a", "1/b", "log b"]
     model = romkit.learn(data, kinds=[LINEAR], seconds=3.0)
     assert coordinates_of(model.train) == ("1/c", "c")
     assert model.error < 1e-3
@@ -164,4 +164,4 @@ def test_what_a_basis_of_many_modes_leaves_out_is_said():
     noise = 0.3 * np.random.default_rng(0).standard_normal(wave.shape)
     data = romkit.data.from_arrays(wave + noise, times, context={"speed": speed})
     with pytest.warns(FitWarning, match="modes"):
-        Spaces(data, [torch.tensor([2])]).warn_of_basis()
+        Spaces(data, [torch.tensor([2])]).warn_basis()

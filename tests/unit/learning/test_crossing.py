@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.learning.symptoms import quarter_of_period, share_of_opposite_ways
+from romkit.learning.symptoms import opposite_share, quarter_period
 from tests.unit.learning.test_advice import evidence
 
 TIMES = np.linspace(0, 30, 301)
@@ -32,11 +32,11 @@ def runs(states, times=TIMES):
 @pytest.mark.parametrize("decay", [0.0, 0.02])
 def test_positions_alone_have_two_ways_and_with_rates_one(decay, noise):
     masses = swings(decay, noise)
-    assert share_of_opposite_ways(runs(masses)) < 0.05
-    assert share_of_opposite_ways(runs(masses[..., 0])) > 0.2
+    assert opposite_share(runs(masses)) < 0.05
+    assert opposite_share(runs(masses[..., 0])) > 0.2
     unit = np.array([1e-6, 1e6])
-    in_units = share_of_opposite_ways(runs(unit * masses[..., 0]))
-    assert in_units == pytest.approx(share_of_opposite_ways(runs(masses[..., 0])), abs=0.02)
+    in_units = opposite_share(runs(unit * masses[..., 0]))
+    assert in_units == pytest.approx(opposite_share(runs(masses[..., 0])), abs=0.02)
 
 
 def test_waves_fronts_and_runs_that_never_return_have_one_way():
@@ -44,24 +44,24 @@ def test_waves_fronts_and_runs_that_never_return_have_one_way():
     wave = np.cos(SPEED[:, None, None] * TIMES[:, None] - place)
     front = np.tanh(place - 0.2 * SPEED[:, None, None] * TIMES[:, None])
     for states in (wave, front, front[..., :1]):
-        assert share_of_opposite_ways(runs(states)) == 0.0
+        assert opposite_share(runs(states)) == 0.0
     standing = np.cos(SPEED[:, None, None] * TIMES[:, None]) * np.cos(place)
-    assert share_of_opposite_ways(runs(standing)) > 0.2
+    assert opposite_share(runs(standing)) > 0.2
 
 
 def test_a_quarter_of_the_period_is_counted_in_samples():
     course = np.cos(2 * np.pi * TIMES / 4.0)
     states = np.stack([course, course], axis=-1) * SPEED[:, None, None]
-    assert quarter_of_period(runs(states)) == pytest.approx(10, abs=1)
-    assert quarter_of_period(runs(states, TIMES**1.5)) is None
+    assert quarter_period(runs(states)) == pytest.approx(10, abs=1)
+    assert quarter_period(runs(states, TIMES**1.5)) is None
     growing = np.exp(0.01 * TIMES)[:, None] * SPEED[:, None, None]
-    assert quarter_of_period(runs(np.concatenate([growing, growing], -1))) is not None
+    assert quarter_period(runs(np.concatenate([growing, growing], -1))) is not None
 
 
 def test_the_past_that_advice_names_makes_a_state_of_positions():
     positions = runs(swings()[..., 0])
     sentence = evidence(positions, forecast=0.6, nearest=1.2).sentence()
     assert "delayed" in sentence
-    past = romkit.data.delayed(positions, delays=1, every=quarter_of_period(positions))
-    assert share_of_opposite_ways(past) < 0.05
+    past = romkit.data.delayed(positions, delays=1, every=quarter_period(positions))
+    assert opposite_share(past) < 0.05
     assert "delayed" not in evidence(past, forecast=0.6, nearest=1.2).sentence()

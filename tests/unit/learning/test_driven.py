@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.laws import PolynomialLaw
-from romkit.learning.symptoms import spread_of_individuals
+from romkit.learning.symptoms import individual_spread
 
 TIME = np.linspace(0, 4, 81)
 GAINS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -44,8 +44,8 @@ def learned():
 
 def test_runs_with_other_inputs_are_no_individuals(learned):
     data = driven()
-    assert spread_of_individuals(data.drop_vars(["control", "input"])) > 0
-    assert np.isnan(spread_of_individuals(data))
+    assert individual_spread(data.drop_vars(["control", "input"])) > 0
+    assert np.isnan(individual_spread(data))
     assert learned.error < 0.01
     assert "ndividuals" not in repr(learned)
 

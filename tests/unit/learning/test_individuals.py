@@ -5,7 +5,7 @@ import pytest
 
 import romkit
 from romkit.learning.contexts import further_contexts, widest_gaps
-from romkit.learning.symptoms import spread_of_individuals
+from romkit.learning.symptoms import individual_spread
 
 TIME = np.linspace(0, 5, 51)
 
@@ -27,14 +27,14 @@ def test_individuals_that_the_dose_does_not_tell_apart_have_their_spread(seed):
     states = data["state"].values
     scaled = states / states.std((0, 1))
     exact = np.sqrt(scaled.var(0, ddof=1).mean())
-    assert spread_of_individuals(data) == pytest.approx(exact, rel=0.3)
+    assert individual_spread(data) == pytest.approx(exact, rel=0.3)
 
 
 @pytest.mark.parametrize("scatter", [0.0, 0.02])
 @pytest.mark.parametrize("widest", [2.0, 10.0])
 def test_runs_that_the_dose_tells_apart_are_no_individuals(scatter, widest):
     data = people(np.linspace(1.0, widest, 9), scatter)
-    assert np.isnan(spread_of_individuals(data))
+    assert np.isnan(individual_spread(data))
 
 
 @pytest.mark.parametrize("frequencies", [(1.0, 2.0), (3.0, 9.0)])
@@ -43,7 +43,7 @@ def test_oscillations_out_of_phase_are_no_individuals(frequencies):
     phase = frequency[:, None] * 4 * TIME
     states = np.stack([np.sin(phase), np.cos(phase)], axis=-1)
     data = romkit.data.from_arrays(states, TIME, context={"frequency": frequency})
-    assert np.isnan(spread_of_individuals(data))
+    assert np.isnan(individual_spread(data))
 
 
 def test_repeats_have_the_deviation_of_one_run():
@@ -56,7 +56,7 @@ def test_repeats_have_the_deviation_of_one_run():
     # of the same dose, with rates of all
     many = dose[:, None, None] * rise
     exact = np.sqrt(many.var(1, ddof=1).mean()) / data.state.values.std()
-    assert spread_of_individuals(data) == pytest.approx(exact, rel=0.3)
+    assert individual_spread(data) == pytest.approx(exact, rel=0.3)
 
 
 def test_more_runs_are_wanted_in_the_widest_gaps():
@@ -74,4 +74,4 @@ def test_runs_that_share_a_context_and_start_apart_are_no_individuals():
     size, rate = np.meshgrid([1.0, 2.0, 3.0], [0.5, 0.7, 0.9])
     states = size.reshape(-1, 1, 1) * np.exp(-rate.reshape(-1, 1) * time)[..., None]
     data = romkit.data.from_arrays(states, time, context={"rate": rate.ravel()})
-    assert np.isnan(spread_of_individuals(data))
+    assert np.isnan(individual_spread(data))

@@ -11,10 +11,10 @@ import torch
 import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.learning import words
-from romkit.learning.contexts import are_between
+from romkit.learning.contexts import are_interior
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns, Interpolation, obstacle
-from romkit.learning.pictures import run_of_forecasts
+from romkit.learning.pictures import forecast_run
 from tests.quick import linear_laws_only
 
 TIME = np.linspace(0, 8, 81)
@@ -109,7 +109,7 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     assert deviations(begun.state.values - shown.values) < 0.05
     # the one at equal times is a row of its own, and here the same forecast
     assert learned.errors[AT_EQUAL_TIMES] == pytest.approx(learned.errors["forecast"], rel=1e-6)
-    drawn = run_of_forecasts(learned)
+    drawn = forecast_run(learned)
     nrmse = drawn.nrmse.mean("time")
     assert float(nrmse.mean()) == pytest.approx(learned.mean_errors["forecast"], rel=0.2)
     # the same forecasts, the worst one first
@@ -126,7 +126,7 @@ def test_a_duration_beyond_the_runs_names_their_unit(learned):
     runs = driven(np.linspace(1, 2, 8)).assign_coords(
         time=("time", TIME, {"units": "days since 2001"})
     )
-    between = InterpolatedRuns.of(learned.projection, runs, with_bars=False)
+    between = InterpolatedRuns.fit(learned.projection, runs, with_bars=False)
     with pytest.raises(InputError, match="at most 8 days, "):
         between.forecast(duration=86400, dt=60, size=1.5)
 
@@ -136,7 +136,7 @@ def test_bars_hold_between_the_runs(noise):
     sizes = np.linspace(1, 2, 8)
     runs = driven(sizes, noise)
     projection = romkit.fit("pod", runs, latent_dim=2)
-    between = InterpolatedRuns.of(projection, runs, with_bars=True)
+    between = InterpolatedRuns.fit(projection, runs, with_bars=True)
     middles = (sizes[1:] + sizes[:-1]) / 2
     data = driven(middles, noise)
     band = between.follow(data)
@@ -188,13 +188,13 @@ def test_contexts_in_a_corner_without_runs_are_not_between_them(parameters):
     """Runs on a simplex, whose far corner no run is near."""
     known = np.vstack([np.zeros(parameters), np.eye(parameters), np.full((1, parameters), 0.2)])
     wanted = np.vstack([np.full((1, parameters), 0.9), np.full((1, parameters), 0.1), known[1]])
-    assert are_between(wanted, known).tolist() == [False, True, True]
+    assert are_interior(wanted, known).tolist() == [False, True, True]
 
 
 def test_one_parameter_and_contexts_on_a_line_have_no_corners():
     line = np.linspace(0, 1, 5)[:, None]
-    assert are_between(np.array([[0.5], [2.0]]), line).all()
-    assert are_between(np.array([[0.2, 0.9]]), np.hstack([line, line])).all()
+    assert are_interior(np.array([[0.5], [2.0]]), line).all()
+    assert are_interior(np.array([[0.2, 0.9]]), np.hstack([line, line])).all()
 
 
 def test_a_forecast_in_a_corner_without_runs_is_warned_of():
@@ -205,7 +205,7 @@ def test_a_forecast_in_a_corner_without_runs_is_warned_of():
     states = (1 + draw[:, 0] + draw[:, 1] ** 2)[:, None, None] * base
     data = romkit.data.from_arrays(states, TIME, context={"p": draw[:, 0], "q": draw[:, 1]})
     projection = romkit.fit("pod", data, latent_dim=2)
-    between = InterpolatedRuns.of(projection, data, with_bars=True)
+    between = InterpolatedRuns.fit(projection, data, with_bars=True)
     with pytest.warns(ExtrapolationWarning, match="corner"):
         between.forecast(duration=1, dt=0.1, p=0.9, q=0.9)
     with warnings.catch_warnings():

@@ -122,7 +122,7 @@ def test_a_save_that_is_cut_keeps_the_earlier_model(saved, tmp_path, monkeypatch
 def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, monkeypatch, moved):
     model, _ = saved
     folder = model.save(tmp_path / "model")
-    without_bars = replace(model, seconds=1.5, calibration=None)
+    explain_missing_bars = replace(model, seconds=1.5, calibration=None)
     (folder / "notes.txt").write_text("of the user")
     move = Path.replace
     moves = []
@@ -139,14 +139,14 @@ def test_a_save_that_is_killed_while_files_move_is_completed(saved, tmp_path, mo
     with monkeypatch.context() as patch:
         count = np.inf
         patch.setattr(Path, "replace", killed)
-        without_bars.save(tmp_path / "counted")
+        explain_missing_bars.save(tmp_path / "counted")
     # the save is complete; so many of its files are in their places
     count = whole(moves) + moved
     moves.clear()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            without_bars.save(folder)
+            explain_missing_bars.save(folder)
     again = romkit.Learned.load(folder)
     assert (again.seconds, again.calibration) == (1.5, None)
     assert not list(folder.rglob("*.tmp"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romkit.numerics import LOST, between_ends, folds, forecast_error, groups_of
+from romkit.numerics import LOST, find_interior, folds, forecast_error, groups_of
 
 
 @given(
@@ -25,7 +25,7 @@ def test_a_fold_has_whole_contexts_and_each_run_is_in_one_at_most(rows, number, 
         for fold in several:
             same = (contexts[:, None] == contexts[fold]).all(-1).any(-1)
             assert np.array_equal(np.flatnonzero(same), fold)
-    inner = between_ends(contexts)
+    inner = find_interior(contexts)
     if len(groups_of(contexts[inner])) >= 2:
         assert np.array_equal(np.sort(held), np.flatnonzero(inner))
 
@@ -43,7 +43,7 @@ def test_ends_stay_and_every_kth_context_is_in_a_fold():
 
 def test_a_parameter_that_does_not_vary_has_no_ends():
     contexts = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
-    assert between_ends(contexts).tolist() == [False, True, False]
+    assert find_interior(contexts).tolist() == [False, True, False]
 
 
 def test_the_error_is_a_root_mean_square_over_components_and_a_mean_over_time():

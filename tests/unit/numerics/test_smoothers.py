@@ -91,7 +91,7 @@ def test_residuals_left_out_by_leverage_are_those_of_refits(ridge):
     values = torch.from_numpy(draw.normal(size=(12, 2, 3)))
     penalty = torch.full((4,), ridge, dtype=torch.float64) if ridge else None
     groups = [np.array([0, 5, 6]), np.array([3]), np.array([11])]
-    residuals = Design(columns, penalty).residuals_left_out(values, groups)
+    residuals = Design(columns, penalty).validation_residuals(values, groups)
     for group in groups:
         kept = np.setdiff1d(np.arange(12), group)
         refit = Design(columns[kept], penalty).coefficients(values[kept])
@@ -102,7 +102,7 @@ def test_residuals_left_out_by_leverage_are_those_of_refits(ridge):
 def test_a_row_that_alone_determines_a_coefficient_has_no_residual():
     columns = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
     values = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
-    residuals = Design(columns).residuals_left_out(values, [[0], [1], [2]])
+    residuals = Design(columns).validation_residuals(values, [[0], [1], [2]])
     torch.testing.assert_close(residuals, torch.tensor([-1.0, 1.0, torch.inf]).double())
 
 

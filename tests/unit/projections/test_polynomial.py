@@ -118,19 +118,19 @@ def test_a_setting_that_is_given_stays():
 
 def test_whole_contexts_inside_the_range_are_left_out():
     c = torch.from_numpy(CONTEXTS).repeat_interleave(10).unsqueeze(-1)
-    division = Division.of(c)
+    division = Division.build(c)
     left_out = {float(c[division.pieces[k][0]]) for fold in division.folds for k in fold}
     assert left_out == {1.4, 2.7, 4.2}
     grid = torch.cartesian_prod(torch.arange(3.0), torch.arange(3.0)).repeat_interleave(5, 0)
-    division = Division.of(grid)
+    division = Division.build(grid)
     assert [grid[division.pieces[k][0]].tolist() for fold in division.folds for k in fold] == [
         [0.0, 1.0],
         [1.0, 1.0],
         [2.0, 1.0],
     ]
     scattered = torch.tensor([[0.0, 0.3], [0.4, 0.0], [0.5, 0.4], [1.0, 0.6], [0.7, 1.0]])
-    assert Division.of(scattered).folds == [[2]]
-    alone = Division.of(torch.ones(23, 1))
+    assert Division.build(scattered).folds == [[2]]
+    alone = Division.build(torch.ones(23, 1))
     assert torch.equal(torch.cat(alone.pieces), torch.arange(23))
     assert len(alone.folds) == 5
 

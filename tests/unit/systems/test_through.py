@@ -291,7 +291,7 @@ def test_coordinates_do_as_training_data_and_parameters_go_by_their_names(rod, d
 def test_rows_of_all_are_the_projected_field(rod):
     """With modes of everything, nothing is left out."""
     basis, everything = Basis(orthonormal(40, 5), mean=np.linspace(0, 1, 40)), Basis(torch.eye(40))
-    through = SystemThroughBasis(rod, basis, Sampled.of(rod, basis, everything, 40))
+    through = SystemThroughBasis(rod, basis, Sampled.choose(rod, basis, everything, 40))
     c = torch.tensor([[0.7], [2.9]], dtype=torch.float64)
     y = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     full = basis.encode_tangent(rod.field(c)(T0, basis.decode(y)))
@@ -354,7 +354,7 @@ def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod,
 def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
-    reduced = ReducedModel.of(model, Galerkin(), sampled).fix_context(c)
+    reduced = ReducedModel.build(model, Galerkin(), sampled).fix_context(c)
     full = rod.problem(Path.constant(model.double()(c)), c)
     slow, fast = Galerkin().field(full)(T0, z), Galerkin().field(reduced.problem)(T0, z)
     assert torch.allclose(fast, slow, rtol=1e-2)

@@ -155,7 +155,7 @@ GEOOPT = functools.partial(geoopt.optim.RiemannianAdam, lr=5e-2)
 def test_geoopt_makes_the_steps_of_our_riemannian_adam(metric, retraction, monkeypatch):
     manifold = BiorthogonalManifold(metric, retraction)
     put = lambda pair: geoopt.ManifoldParameter(manifold.projx(pair), manifold=manifold)  # noqa: E731
-    monkeypatch.setattr("romkit.projections.manifold.on_manifold", put)
+    monkeypatch.setattr("romkit.projections.manifold.constrain_pair", put)
     factory = functools.partial(geoopt.optim.RiemannianAdam, lr=LR, weight_decay=WEIGHT_DECAY)
     theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR), 12)
     ours, same, _ = run(
