@@ -18,7 +18,7 @@ from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Chunked, Pair
+from romkit.core.types import Array, Chunked, Facts, Kwargs, Pair, Shape, TensorMap
 from romkit.data import DIMS
 from romkit.data.layout import component_names
 from romkit.data.schema import replace_states, variable_of
@@ -37,7 +37,7 @@ class SparseMatrix(Protocol):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """(n, n)."""
         ...
 
@@ -57,7 +57,7 @@ n) mass matrix.
 
 
 @validated
-def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
+def weigher(weight: Weight, n: Count) -> TensorMap:
     """u (n, k) -> W u, in float64.
 
     Raises:
@@ -99,7 +99,7 @@ def _check_mass_matrix(matrix: Any, n: int) -> None:
         )
 
 
-def _unlike_weight(expected: str, shape: tuple[int, ...]) -> InputError:
+def _unlike_weight(expected: str, shape: Shape) -> InputError:
     """Return error for a weight of another shape."""
     return InputError(
         "weight",
@@ -122,7 +122,7 @@ def _check_positive(diagonal: Tensor, expected: str) -> None:
     )
 
 
-def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
+def root_of(weight: Weight, n: int) -> TensorMap:
     """u (n, k) -> S u with S Sᵀ = W, in float64: random vectors become ones whose covariance is W.
 
     Raises:
@@ -362,7 +362,7 @@ class Basis(Display):
         basis.units = tuple(units)
         return basis
 
-    def facts(self) -> dict[str, str]:
+    def facts(self) -> Facts:
         """Return sizes, and what is left out of the energy of the snapshots."""
         left_out = "unknown"
         if self.energy is not None:
@@ -382,7 +382,7 @@ class Basis(Display):
             values = [self.singular_values.tolist()]
         return "singular values, logarithmic", values
 
-    def __deepcopy__(self, memo: dict[str, Any]) -> "Basis":
+    def __deepcopy__(self, memo: Kwargs) -> "Basis":
         return self
 
     def __repr__(self) -> str:
@@ -451,15 +451,14 @@ def _orthonormal(
     if error <= rounding:
         return modes, dual
     # One step of Newton and Schulz towards the inverse root squares the error.
-    symmetric = (gram + gram.mT) / 2
-    turn = 1.5 * unit - 0.5 * symmetric
+    turn = 1.5 * unit - 0.5 * ((gram + gram.mT) / 2)
     turned = modes @ turn
     if dual is modes:
         return turned, turned
     return turned, dual @ turn
 
 
-def _float64(name: str, values: Array | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+def _float64(name: str, values: Array | Tensor, shape: Shape | None = None) -> Tensor:
     """Finite numbers in float64 on the CPU, of this shape if one is given."""
     numbers = tensors.finite(name, values).detach().to("cpu", torch.float64)
     if shape is not None and numbers.shape != shape:

@@ -1,7 +1,5 @@
 """`romkit.basis`: the modes of snapshots in memory, or in chunks."""
 
-import os
-
 import numpy as np
 import torch
 import xarray as xr
@@ -13,7 +11,7 @@ from romkit.bases.modes import Summary
 from romkit.core import tensors
 from romkit.core.boundary import Count, FilePath, Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, PathLike
 from romkit.data import DIMS, check_states
 from romkit.data.schema import variable_of
 from romkit.data.units import state_units
@@ -109,8 +107,7 @@ def adequate_basis(
             summary = Summary.summarise(
                 _snapshots(data, None), rank, weigher(None, state.shape[-1])
             )
-        share = summary.share
-        too_few = 1 - share > tolerance
+        too_few = 1 - summary.share > tolerance
         if not bool(too_few.all()):
             rank = int(too_few.sum()) + 1
             break
@@ -189,7 +186,7 @@ def _streamed(
     state: xr.DataArray,
     rank: int,
     weight: Weight,
-    checkpoint: str | os.PathLike[str] | None,
+    checkpoint: PathLike | None,
     device: Device | None,
 ) -> Summary:
     """Return modes of snapshots in chunks."""

@@ -116,8 +116,7 @@ def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> Pair:
     _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
     # The backward error of the decomposition: smaller singular values are rounding.
     rounding = torch.finfo(sigma.dtype).eps * max(weighted.shape) * sigma[:1]
-    nonzero = int((sigma > rounding).sum())
-    rank = min(rank, nonzero)
+    rank = min(rank, int((sigma > rounding).sum()))
     modes = subspace @ rotation[:rank].mT  # (n, r)
     largest = modes.abs().argmax(0, keepdim=True)  # (1, r)
     sign = modes.gather(0, largest).sign()
@@ -154,8 +153,7 @@ def _random_directions(x: Tensor, weighted: Tensor, rank: int, *, power: int = 2
     for _ in range(power):
         # Orthonormal columns between the products, or all of them turn into the first mode.
         orthonormal = torch.linalg.qr(subspace).Q
-        images = torch.linalg.qr(weighted @ orthonormal).Q
-        subspace = x.mT @ images
+        subspace = x.mT @ torch.linalg.qr(weighted @ orthonormal).Q
     return subspace
 
 
@@ -220,8 +218,7 @@ class Summary:
     @property
     def share(self) -> Tensor:
         """(k,) share of the energy that the first modes hold."""
-        squares = self.deviations.singular_values.square()
-        return squares.cumsum(0) / self.deviations.energy
+        return self.deviations.singular_values.square().cumsum(0) / self.deviations.energy
 
     def basis(self, rank: int, weight: Weight = None) -> Basis:
         """Basis of the first `rank` modes; W is that of the decomposition.

@@ -1,6 +1,5 @@
 """Storage of a basis: header and tensors of its file."""
 
-import os
 from collections.abc import Sequence
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 from romkit.bases.base import Basis, Weight, weigher
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, reason
-from romkit.core.types import Tensors
+from romkit.core.types import Entries, PathLike, Tensors
 
 OPTIONAL = ("singular_values", "energy")
 
@@ -28,7 +27,7 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
         value = getattr(basis, name)
         if value is not None:
             tensors[name] = value
-    header: dict[str, object] = {"basis": basis.rank}
+    header: Entries = {"basis": basis.rank}
     if basis.units:
         header["units"] = list(basis.units)
         if len({*basis.units}) == 1:
@@ -86,7 +85,7 @@ def _turned(tensors: Tensors, name: str) -> Tensor:
     return tensors[name].double() @ turn
 
 
-def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Basis:
+def unpacked(path: PathLike, header: Header, tensors: Tensors) -> Basis:
     """Return the basis of a sealed file.
 
     Raises:

@@ -3,10 +3,9 @@
 import hashlib
 import itertools
 import operator
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dask
 import dask.array as da
@@ -20,7 +19,7 @@ from romkit.bases.modes import OVERSAMPLING, Decomposition, Summary, Weigher, or
 from romkit.core import files, runtime
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
-from romkit.core.types import Array, Pair, Tensors
+from romkit.core.types import Array, Entries, Kwargs, Pair, PathLike, Shape, Tensors
 from romkit.engine.threads import one_thread
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ def stream(
     state: xr.DataArray,
     rank: int,
     weight: Weight,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: PathLike | None = None,
     device: str | torch.device | None = None,
     *,
     settled: float = 1e-7,
@@ -101,7 +100,7 @@ def stream(
     return Summary(blocks.count, mean, deviations)
 
 
-def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tensor, Tensor] | None:
+def _resumed(file: Path | None, identity: Entries) -> tuple[int, Tensor, Tensor] | None:
     """Return number of the pass that is next, mean and subspace before it, of a checkpoint; None
     where there is none.
     """
@@ -205,14 +204,13 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     }
 
 
-def _row_coordinates(
-    blocks: _Blocks, shared: list[dict[str, Any]], width: tuple[int, ...]
-) -> da.Array:
+def _row_coordinates(blocks: _Blocks, shared: list[Kwargs], width: Shape) -> da.Array:
     """Return coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
     sizes = (*blocks.array.chunks[:2], width)
-    summands = []
-    for array, tensors in zip(blocks.arrays, shared, strict=True):
-        summands.append(array.map_blocks(_coordinates, chunks=sizes, **tensors, **MADE))
+    summands = [
+        array.map_blocks(_coordinates, chunks=sizes, **tensors, **MADE)
+        for array, tensors in zip(blocks.arrays, shared, strict=True)
+    ]
     return _sum_pairwise(summands, operator.add).persist()
 
 

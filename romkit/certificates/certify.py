@@ -148,8 +148,7 @@ def _bound_maps(
     reach = upper * radius
     if context_radius:
         reach += encoder["context_upper"] * context_radius
-    latent_center = model(c).encode(center)
-    latent_centers = latent_center, c
+    latent_centers = model(c).encode(center), c
     latent_radii = reach, context_radius
     latent_spread = upper * spread
     decoder = _Certified(model, "decoder", latent_centers, latent_radii, latent_spread).bounds()
@@ -339,10 +338,7 @@ def product(links: Links, *, rate: float = 0.05) -> float:
 
     `rate`: length of these steps.
     """
-    logs = []
-    for block in links.blocks:
-        log = torch.zeros_like(block.gains[0].low, requires_grad=True)
-        logs.append(log)
+    logs = [torch.zeros_like(block.gains[0].low, requires_grad=True) for block in links.blocks]
     best = _path_bound(links, logs)
     if not logs:
         return best.item()
@@ -371,8 +367,7 @@ def _path_bound(links: Links, logs: Sequence[Tensor]) -> Tensor:
         weights = log.exp()
         end = torch.zeros((), dtype=torch.float64)
         for matrix, gain in zip(block.matrices, block.gains, strict=True):
-            weighed = gain.largest * weights
-            rows = weighed.unsqueeze(1) * matrix
+            rows = (gain.largest * weights).unsqueeze(1) * matrix
             end = end + _norm_sum(rows, before, balance, ends)
         ends.append(end)
     return _norm_sum(links.last, sizes, balance, ends)
@@ -409,12 +404,9 @@ def sampled(
     best = 0.0
     for _ in range(STEPS):
         with torch.enable_grad():
-            points = []
-            for center, offset in zip(centers, offsets, strict=True):
-                points.append(center + offset)
+            points = [center + offset for center, offset in zip(centers, offsets, strict=True)]
             norms = _norm(jacobian(*points))
-            logs = norms.clamp(min=SMALLEST).log()
-            descent = -logs.sum()
+            descent = -norms.clamp(min=SMALLEST).log().sum()
         best = max(best, norms.max().item())
         # norms may be zero, and the slopes of ReLU are constant between its kinks
         if best == 0 or not descent.requires_grad:
@@ -437,8 +429,7 @@ def _starts(
     for center, size in zip(centers, reach, strict=True):
         # points (POINTS, size) of a ball
         directions = torch.randn(POINTS, len(center), generator=draw, dtype=torch.float64)
-        shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
-        lengths = size * shares
+        lengths = size * torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
         offset = lengths * directions / directions.norm(dim=1, keepdim=True)
         offset.requires_grad_()
         offsets.append(offset)
@@ -450,8 +441,7 @@ def _starts(
 def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
     """Bring offsets (points, k) back into their balls."""
     for offset, radius in zip(offsets, radii, strict=True):
-        length = offset.norm(dim=1, keepdim=True)
-        share = (radius / length).clamp(max=1.0)
+        share = (radius / offset.norm(dim=1, keepdim=True)).clamp(max=1.0)
         offset *= share.nan_to_num(1.0)
 
 

@@ -36,9 +36,7 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
         if number == 0:
             break
         pieces = _cut(pieces, loose, number)
-    derivatives = []
-    for k in range(len(boxes)):
-        derivatives.append(total.entry(1 + k))
+    derivatives = [total.entry(1 + k) for k in range(len(boxes))]
     return total.entry(0), derivatives
 
 
@@ -73,8 +71,7 @@ def _loose(
     slack, as a share of the width of the range and of the largest of all entries.
     """
     width = attained.high - attained.low
-    rows = attained.largest.flatten(0, -2)
-    size = rows.amax(0)
+    size = attained.largest.flatten(0, -2).amax(0)
     slack = of_width * width + of_size * size
     slack = slack.nan_to_num(0, 0)
     highest = attained.high + slack  # (..., 1 + numbers)
@@ -89,9 +86,7 @@ def _join_pieces(bounds: Range, done: Tensor) -> Range:
     done = done.unsqueeze(-1)
     low = bounds.low.where(done, math.inf)
     high = bounds.high.where(done, -math.inf)
-    lowest = low.amin(-2)
-    highest = high.amax(-2)
-    return Range(lowest, highest)
+    return Range(low.amin(-2), high.amax(-2))
 
 
 def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
@@ -116,8 +111,7 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     of_pieces = [piece.radius.expand(shape) for piece in pieces]
     radii = torch.stack(of_pieces, -1).unsqueeze(-2)  # (..., pieces, 1, k)
     change = replace_nan(slopes.largest * radii)
-    monotone = rising | falling
-    beyond_middle = change.where(~monotone, 0.0)
+    beyond_middle = change.where(~(rising | falling), 0.0)
     beyond_middle = beyond_middle.sum(-1)  # (..., pieces, 1 + k)
     values = _extreme_values(function, pieces, rising, falling)
 
@@ -137,8 +131,7 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     low = torch.minimum(low, high)
     lowest = values.low.nan_to_num(math.inf).amin(-2)
     highest = values.high.nan_to_num(-math.inf).amax(-2)
-    attained = Range(lowest, highest)
-    return Range(low, high), attained
+    return Range(low, high), Range(lowest, highest)
 
 
 def _extreme_values(
@@ -152,8 +145,7 @@ def _extreme_values(
         points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
     jet = function(*_arguments(points, twice=False))
     shape = (*points[0].low.shape, len(pieces))
-    value = jet.value.map(wide)
-    return _joined(value, jet.first, shape, -1)
+    return _joined(jet.value.map(wide), jet.first, shape, -1)
 
 
 def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
@@ -183,8 +175,7 @@ def _joined(value: Range, slopes: Range, shape: Sequence[int], axis: int) -> Ran
         return torch.cat([end, slope_end], axis)
 
     low = joined(value.low, slopes.low)
-    high = joined(value.high, slopes.high)
-    return Range(low, high)
+    return Range(low, joined(value.high, slopes.high))
 
 
 def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
@@ -195,10 +186,7 @@ def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
     if twice:
         zero = torch.zeros(count, count, dtype=torch.float64)
         second = Range(zero, zero)
-    jets = []
-    for box, row in zip(boxes, identity, strict=True):
-        slope = Range(row, row)
-        jets.append(Jet(box, slope, second))
+    jets = [Jet(box, Range(row, row), second) for box, row in zip(boxes, identity, strict=True)]
     return jets
 
 
@@ -213,8 +201,7 @@ def _halves(pieces: list[Range]) -> list[Range]:
     widest = widths.argmax(0)
     halves = []
     for k, (piece, scale) in enumerate(zip(pieces, scales, strict=True)):
-        is_widest = widest == k
-        halves.append(_halved(piece, scale.middle, is_widest))
+        halves.append(_halved(piece, scale.middle, widest == k))
     return halves
 
 

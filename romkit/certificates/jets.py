@@ -45,8 +45,7 @@ class Jet:
             mixed = _outer(self.first, other.first)  # (..., k, k)
             bend_of_f = self.second * g.map(wide)
             bend_of_g = f.map(wide) * other.second
-            transposed = mixed.map(_transposed)
-            second = bend_of_f + mixed + transposed + bend_of_g
+            second = bend_of_f + mixed + mixed.map(_transposed) + bend_of_g
         return Jet(value, first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
@@ -56,10 +55,8 @@ class Jet:
         second = None
         if self.second:
             bend = bend.map(wide).map(wide)  # (..., 1, 1)
-            square = _outer(self.first, self.first)
-            by_bend = bend * square
-            by_slope = slope.map(wide) * self.second
-            second = by_bend + by_slope
+            by_bend = bend * _outer(self.first, self.first)
+            second = by_bend + (slope.map(wide) * self.second)
         return Jet(value, first, second)
 
     def times(self, number: float) -> "Jet":
@@ -85,9 +82,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 def _outer(a: Range, b: Range) -> Range:
     """Ranges (..., k, k) of the products of two gradients (..., k)."""
-    column = a.map(wide)
-    row = b.map(rowwise)
-    return column * row
+    return a.map(wide) * b.map(rowwise)
 
 
 def constant(value: Tensor | float, like: Jet) -> Jet:
@@ -100,8 +95,7 @@ def constant(value: Tensor | float, like: Jet) -> Jet:
     if like.second:
         bend = value.new_zeros(numbers, numbers)
         second = Range(bend, bend)
-    first = Range(slope, slope)
-    return Jet(Range(value, value), first, second)
+    return Jet(Range(value, value), Range(slope, slope), second)
 
 
 def _power(x: Jet, p: float) -> Jet:
@@ -119,31 +113,25 @@ def _exp(x: Jet) -> Jet:
 def _log(x: Jet) -> Jet:
     value = x.value.map(torch.log)
     slope = power(x.value, -1)
-    bend = -power(x.value, -2)
-    return x.through(value, slope, bend)
+    return x.through(value, slope, -power(x.value, -2))
 
 
 def _cos(x: Jet) -> Jet:
     value = cosine(x.value)
     turned = x.value.plus(-math.pi / 2)
-    sine = cosine(turned)
-    return x.through(value, -sine, -value)
+    return x.through(value, -cosine(turned), -value)
 
 
 def _tanh(x: Jet) -> Jet:
     value = x.value.map(torch.tanh)
-    square = power(value, 2)
-    slope = (-square).plus(1)
-    bend = (value * slope).times(-2)
-    return x.through(value, slope, bend)
+    slope = (-power(value, 2)).plus(1)
+    return x.through(value, slope, (value * slope).times(-2))
 
 
 def _sigmoid(x: Jet) -> Jet:
     value = x.value.map(torch.sigmoid)
-    complement = (-value).plus(1)
-    slope = value * complement
-    factor = value.times(-2).plus(1)
-    bend = slope * factor
+    slope = value * (-value).plus(1)
+    bend = slope * value.times(-2).plus(1)
     return x.through(value, slope, bend)
 
 
@@ -153,27 +141,22 @@ def _softplus(x: Jet, beta: float = 1, threshold: float = 20) -> Jet:
 
     value = x.value.map(softplus)
     slope = x.value.times(beta).map(torch.sigmoid)
-    complement = (-slope).plus(1)
-    bend = (slope * complement).times(beta)
+    bend = (slope * (-slope).plus(1)).times(beta)
     return x.through(value, slope, bend)
 
 
 def _erf(x: Jet) -> Jet:
     value = x.value.map(torch.erf)
-    square = power(x.value, 2)
-    gaussian = (-square).map(torch.exp)
-    factor = 2 / math.sqrt(math.pi)
-    slope = gaussian.times(factor)
-    bend = (x.value * slope).times(-2)
-    return x.through(value, slope, bend)
+    gaussian = (-power(x.value, 2)).map(torch.exp)
+    slope = gaussian.times(2 / math.sqrt(math.pi))
+    return x.through(value, slope, (x.value * slope).times(-2))
 
 
 def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     """Second derivatives are zero, or, on a piece with the kink, any number that is not negative."""
     # the kink bends down
     if slope > 1:
-        mirror = x.times(-1)
-        mirrored = _leaky_relu(mirror, 1 / slope)
+        mirrored = _leaky_relu(x.times(-1), 1 / slope)
         return mirrored.times(-slope)
 
     def leaky_relu(end: Tensor) -> Tensor:
@@ -185,8 +168,7 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     smallest = (low > 0) * (1 - slope) + slope
     largest = (high >= 0) * (1 - slope) + slope
     zero = torch.zeros_like(low)
-    most = zero.where(~kink, math.inf)
-    bend = Range(zero, most)
+    bend = Range(zero, zero.where(~kink, math.inf))
     return x.through(value, Range(smallest, largest), bend)
 
 
@@ -204,8 +186,7 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     if high is not None:
         # high - max(high - x, 0)
         bound = constant(high, x)
-        gap = bound + x.times(-1)
-        below = _leaky_relu(gap, 0.0)
+        below = _leaky_relu(bound + x.times(-1), 0.0)
         x = bound + below.times(-1)
     return x
 
@@ -216,24 +197,20 @@ def _sum_root(u: Jet, f: Jet) -> Jet:
     """
     if bool((f.value.low < 0).any()):
         return _power(u * u + f, 0.5)
-    total = power(u.value, 2) + f.value
-    value = total.map(torch.sqrt)
+    value = (power(u.value, 2) + f.value).map(torch.sqrt)
     inverse = power(value, -1)
     cube = power(inverse, 3)
     slope = _root_slope(u.value, f.value)
-    bend = f.value * cube
-    by_u = u.through(value, slope, bend)
+    by_u = u.through(value, slope, f.value * cube)
     slope_by_f = inverse.times(0.5)
-    bend_by_f = cube.times(-0.25)
-    by_f = f.through(value, slope_by_f, bend_by_f)
+    by_f = f.through(value, slope_by_f, cube.times(-0.25))
     second = None
     if by_u.second and by_f.second:
         # ∂²/∂u∂f = -u / 2 (u² + f)^(3/2)
         mixed_bend = (slope * power(inverse, 2)).times(-0.5)
         mixed_bend = mixed_bend.map(wide).map(wide)
         mixed = mixed_bend * _outer(u.first, f.first)
-        transposed = mixed.map(_transposed)
-        second = by_u.second + by_f.second + mixed + transposed
+        second = by_u.second + by_f.second + mixed + mixed.map(_transposed)
     return Jet(value, by_u.first + by_f.first, second)
 
 

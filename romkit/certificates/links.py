@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.certificates.ranges import Range
+from romkit.core.types import TensorTuple
 
 ANYWHERE = 1e9
 """A ball of this radius is the whole space: slopes have reached their limits there, to rounding."""
@@ -38,9 +39,7 @@ class Signal(NamedTuple):
         value = matrix @ self.value
         rows = matrix @ self.rows
         middle = matrix @ self.middle
-        spread = size @ self.spread
-        reach = size @ self.reach
-        return Signal(value, rows, middle, spread, reach)
+        return Signal(value, rows, middle, size @ self.spread, size @ self.reach)
 
     def plus(self, other: "Signal") -> "Signal":
         columns = max(self.rows.shape[1], other.rows.shape[1])
@@ -48,8 +47,7 @@ class Signal(NamedTuple):
         rows = _wide(self.rows, columns) + _wide(other.rows, columns)
         middle = self.middle + other.middle
         spread = self.spread + other.spread
-        reach = self.reach + other.reach
-        return Signal(value, rows, middle, spread, reach)
+        return Signal(value, rows, middle, spread, self.reach + other.reach)
 
 
 class Argument(NamedTuple):
@@ -73,12 +71,10 @@ class Units:
         self.blocks: list[tuple[Argument, ...]] = []
         self.columns = sum(self.sizes)
         self.inputs: list[Signal] = []
-        identity = torch.eye(self.columns, dtype=torch.float64)
-        of_inputs = identity.split(self.sizes)
+        of_inputs = torch.eye(self.columns, dtype=torch.float64).split(self.sizes)
         for center, radius, rows in zip(centers, self.radii, of_inputs, strict=True):
             exact = torch.zeros_like(rows)
-            reach = torch.full_like(center, radius)
-            signal = Signal(center, rows, rows, exact, reach)
+            signal = Signal(center, rows, rows, exact, torch.full_like(center, radius))
             self.inputs.append(signal)
 
     def over(self, x: Signal) -> Range:
@@ -88,8 +84,7 @@ class Units:
 
     def constant(self, value: Tensor) -> Signal:
         rows = value.new_zeros(len(value), sum(self.sizes))
-        reach = torch.zeros_like(value)
-        return Signal(value, rows, rows, rows, reach)
+        return Signal(value, rows, rows, rows, torch.zeros_like(value))
 
     def units(self, value: Tensor, *arguments: Argument) -> Signal:
         """One unit for each entry of `value`, a function of the arguments' entries; none where all
@@ -98,8 +93,7 @@ class Units:
         middle = spread = reach = value.new_zeros(())
         exact = True
         for x, gain in arguments:
-            middle_gain = gain.middle.unsqueeze(1)
-            middle = middle + middle_gain * x.middle
+            middle = middle + gain.middle.unsqueeze(1) * x.middle
             spread = spread + _spread(x, gain)
             reach = reach + gain.largest * self._reach(x)
             is_exact = bool((gain.low == gain.high).all())
@@ -110,8 +104,7 @@ class Units:
             # rows (k, N + k) of units of their own, behind all others
             count = len(value)
             before = value.new_zeros(count, self.columns)
-            identity = torch.eye(count, dtype=value.dtype)
-            rows = torch.cat([before, identity], 1)
+            rows = torch.cat([before, torch.eye(count, dtype=value.dtype)], 1)
             self.blocks.append(arguments)
             self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
@@ -144,9 +137,9 @@ class Block(NamedTuple):
     these products.
     """
 
-    matrices: tuple[Tensor, ...]
+    matrices: TensorTuple
     gains: tuple[Range, ...]
-    sizes: tuple[Tensor, ...]
+    sizes: TensorTuple
 
 
 class Links(NamedTuple):
@@ -207,8 +200,7 @@ def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
     """Return units (k,) whose derivative by an input that moves is not known exactly."""
     free = torch.zeros_like(moved[0])
     for moves, (_, gain) in zip(moved, arguments, strict=True):
-        inexact = gain.radius > 0
-        free |= moves & inexact
+        free |= moves & (gain.radius > 0)
     return free
 
 
@@ -225,14 +217,12 @@ def _block(
     for row, moves, (x, gain) in zip(rows, moved, arguments, strict=True):
         if not bool((moves & free).any()):
             continue
-        matrix = row[free][:, :used]
-        matrices.append(matrix)
+        matrices.append(row[free][:, :used])
         gain = gain.map(lambda end: end[free])
         gains.append(gain)
         middle = x.middle[:, columns].norm(dim=1)
         spread = x.spread[:, columns].norm(dim=1)
-        size = middle + spread
-        sizes.append(size[free])
+        sizes.append((middle + spread)[free])
     return Block(tuple(matrices), tuple(gains), tuple(sizes))
 
 
@@ -243,8 +233,7 @@ def _enclosure(output: Signal, columns: slice) -> float:
     middle = output.middle[:, columns]
     spread = output.spread[:, columns]
     of_middle = torch.linalg.matrix_norm(middle, 2)
-    of_spread = torch.linalg.matrix_norm(spread, 2)
-    return float(of_middle + of_spread)
+    return float(of_middle + torch.linalg.matrix_norm(spread, 2))
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:
@@ -252,8 +241,7 @@ def _spread(x: Signal, gain: Range) -> Tensor:
     middle = gain.middle.abs().unsqueeze(1)
     radius = gain.radius.unsqueeze(1)
     of_signal = middle * x.spread
-    largest = x.middle.abs() + x.spread
-    of_gain = radius * largest
+    of_gain = radius * (x.middle.abs() + x.spread)
     return of_signal + of_gain
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.certificates.links import Block, Links
 from romkit.core import checks
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair
 
 TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
 """Settings of the splitting solver, which is coarse, and needs little memory and time with many
@@ -57,8 +57,7 @@ def lipsdp(
     rows, brackets = _unknown_rows(links, turn, units)
     out = links.last.numpy() @ rows / scale  # (r, n + units)
     square = out.T @ out
-    multipliers = _multipliers(n, square, brackets)
-    slack = np.tensordot(multipliers, brackets, 1)
+    slack = np.tensordot(_multipliers(n, square, brackets), brackets, 1)
     gamma = _smallest(-square - slack, n)
     bound = (1 + margin) * scale * gamma**0.5
     if bound < poor * scale:
@@ -66,7 +65,7 @@ def lipsdp(
     return bound
 
 
-def _unknown_rows(links: Links, turn: Array, units: int) -> tuple[Array, Array]:
+def _unknown_rows(links: Links, turn: Array, units: int) -> ArrayPair:
     """Input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)."""
     n = turn.shape[1]
     rows = np.pad(turn, ((0, 0), (0, units)))
@@ -93,11 +92,10 @@ def _directions(links: Links, *, rounding: float = 1e-14) -> Array:
     of_input = slice(links.size)
     rows = torch.cat([matrix[:, of_input] for matrix in matrices])
     _, values, directions = torch.linalg.svd(rows, full_matrices=False)
-    smallest = rounding * values[0]
-    return directions[values > smallest].mT.numpy()
+    return directions[values > (rounding * values[0])].mT.numpy()
 
 
-def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
+def _units(block: Block, rows: Array, unknown: int) -> ArrayPair:
     """Return units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
     unknowns from this number on.
 
@@ -107,20 +105,17 @@ def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
     spreads = []
     for gain, size in zip(block.gains, block.sizes, strict=True):
         spreads.append((gain.radius * size).numpy())
-    total = np.sum(spreads, axis=0)
-    most = divisor(total)
+    most = divisor(np.sum(spreads, axis=0))
     identity = np.eye(rows.shape[1])
     e = identity[unknown : unknown + len(most)]  # (k, N)
     units = most[:, None] * e
     forms = -_squares(e)
     for matrix, gain, spread in zip(block.matrices, block.gains, spreads, strict=True):
         v = matrix.numpy() @ rows  # (k, N)
-        middle = gain.middle.numpy()
-        units = units + middle[:, None] * v
+        units = units + gain.middle.numpy()[:, None] * v
         # 1/w² is the share of this spread in the most
         square = np.divide(most, spread, out=np.ones_like(most), where=spread > 0)
-        weight = square**0.5
-        reach = weight * gain.radius.numpy() / most
+        reach = (square**0.5) * gain.radius.numpy() / most
         forms = forms + _squares(reach[:, None] * v)
     return units, forms
 
@@ -149,8 +144,7 @@ def _multipliers(n: int, out: Array, forms: Array, *, inside: float = 1e-3) -> A
     identity = np.diag(of_input * 1.0)
     of_units = np.diag(~of_input * 1.0)
     form = gamma * identity - out - inside * of_units - weighed
-    symmetric = (form + form.T) / 2
-    definite = symmetric >> 0
+    definite = ((form + form.T) / 2) >> 0
     problem = cvxpy.Problem(cvxpy.Minimize(gamma), [definite])
     with warnings.catch_warnings(), contextlib.suppress(cvxpy.SolverError):
         # a bound from inaccurate multipliers is a bound
@@ -170,10 +164,8 @@ def _smallest(matrix: Array, n: int) -> float:
     factor, failed = torch.linalg.cholesky_ex(inner)
     if int(failed) != 0:
         return math.inf
-    beside = form[n:, :n]
-    solved = torch.cholesky_solve(beside, factor)
+    solved = torch.cholesky_solve(form[n:, :n], factor)
     above = form[:n, n:]
     schur = above @ solved - form[:n, :n]  # (n, n)
-    symmetric = (schur + schur.mT) / 2
-    eigenvalues = torch.linalg.eigvalsh(symmetric)
+    eigenvalues = torch.linalg.eigvalsh((schur + schur.mT) / 2)
     return float(eigenvalues[-1].clamp(min=0))

@@ -18,6 +18,7 @@ from romkit.certificates.gains import gains
 from romkit.certificates.jets import OPERATIONS, Jet, constant
 from romkit.certificates.links import Argument, Signal, Units
 from romkit.core.errors import InputError
+from romkit.core.types import Args, Kwargs, Operation
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
@@ -56,8 +57,8 @@ class Expression:
 
     value: Tensor
     op: str | None = None
-    operands: tuple[Any, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    operands: Args = ()
+    options: Kwargs = field(default_factory=dict[str, Any])
     sources: tuple["Expression", ...] = ()
     signal: Signal | None = None
     affine: bool = True
@@ -66,9 +67,7 @@ class Expression:
         """Ranges of the expression where those of its sources are known."""
         if id(self) not in known:
             like = next(iter(known.values()))
-            arguments = []
-            for operand in self.operands:
-                arguments.append(self._argument(operand, known, like))
+            arguments = [self._argument(operand, known, like) for operand in self.operands]
             operation = OPERATIONS[self.op]
             known[id(self)] = operation(*arguments, **self.options)
         return known[id(self)]
@@ -128,8 +127,7 @@ def _check_values(function: Map, recorded: Trace, probes: Probes, *, agree: floa
         again = recorded.result
         if replay is not None:
             again = replay(*inputs)
-        largest = values.abs().nan_to_num(0.0).amax()
-        tolerance = agree * float(largest)
+        tolerance = agree * float(values.abs().nan_to_num(0.0).amax())
         if not torch.allclose(again.double(), values, agree, tolerance, equal_nan=True):
             reason = (
                 "values that are not those of its operations: drop caches and branches on values"
@@ -167,9 +165,7 @@ class _Reader:
         for output, result in zip(call.outputs, results, strict=True):
             self.known[id(output)] = result
 
-    def _results(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[Expression]:
+    def _results(self, call: Call, args: Args, kwargs: Kwargs) -> list[Expression]:
         """Expressions of the outputs of a call."""
         name = call.name
         if name in HIDDEN:
@@ -185,7 +181,7 @@ class _Reader:
             return self._linear(call.op, args, kwargs)
         raise Unsupported(f"{call.op}, which has none")
 
-    def _combined(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression:
+    def _combined(self, name: str, args: Args, kwargs: Kwargs) -> Expression:
         """Return a + value · b c, or a + value · b / c."""
         base, *factors = args
         factors = tuple(factors)
@@ -196,9 +192,7 @@ class _Reader:
         scale = {"alpha": kwargs.get("value", 1)}
         return self._elementwise("add", torch.add, (base, term), scale)
 
-    def _elementwise(
-        self, name: str, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Expression:
+    def _elementwise(self, name: str, op: Operation, args: Args, kwargs: Kwargs) -> Expression:
         takes = name in OF_SEVERAL or _moves_first_alone(args)
         if "rounding_mode" in kwargs or not takes:
             raise Unsupported(f"{op} of these arguments, which has none")
@@ -216,9 +210,7 @@ class _Reader:
             return self._settled(expression)
         return expression
 
-    def _linear(
-        self, op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[Expression]:
+    def _linear(self, op: Operation, args: Args, kwargs: Kwargs) -> list[Expression]:
         """Return outputs of a linear operation, whose matrices are its derivatives."""
         settled: dict[int, Expression] = {}
 
@@ -249,8 +241,7 @@ class _Reader:
         jacobians = torch.func.jacfwd(results, numbers)(*centers)
         expressions = []
         for value, by_input in zip(results(*centers), jacobians, strict=True):
-            signal = _propagate(moving, by_input, value)
-            expressions.append(_source(value, signal))
+            expressions.append(_source(value, _propagate(moving, by_input, value)))
         return expressions
 
     def _product(self, a: Expression, b: Expression) -> Expression:
@@ -278,8 +269,7 @@ class _Reader:
         boxes, signals = [], []
         for source in x.sources:
             # which entry of the source each entry of the expression is a function of
-            numbers = torch.arange(source.value.numel())
-            entry = numbers.reshape(source.value.shape)
+            entry = torch.arange(source.value.numel()).reshape(source.value.shape)
             over = self.units.over(source.signal)
             box = over.map(lambda end, entry=entry: end[entry].unsqueeze(-1))
             boxes.append(box)
@@ -288,9 +278,7 @@ class _Reader:
             signals.append(Signal(*fields))
 
         def function(*jets: Jet) -> Jet:
-            known = {}
-            for source, jet in zip(x.sources, jets, strict=True):
-                known[id(source)] = jet
+            known = {id(source): jet for source, jet in zip(x.sources, jets, strict=True)}
             return x.jet(known)
 
         def flat(end: Tensor) -> Tensor:
@@ -303,20 +291,19 @@ class _Reader:
         center = x.value.flatten()
         signal = self.units.units(center, *arguments)
         below = (flat(value.low) - center).abs()
-        above = (flat(value.high) - center).abs()
-        reach = torch.maximum(below, above)
+        reach = torch.maximum(below, (flat(value.high) - center).abs())
         reach = torch.minimum(signal.reach, reach)
         return signal._replace(reach=reach)
 
 
-def _moves_first_alone(args: tuple[Any, ...]) -> bool:
+def _moves_first_alone(args: Args) -> bool:
     """Tell whether the first argument alone is a tensor that moves."""
     if not isinstance(args[0], Expression):
         return False
     return not any(isinstance(x, Expression | Tensor) for x in args[1:])
 
 
-def _sources(args: tuple[Any, ...]) -> tuple[Expression, ...]:
+def _sources(args: Args) -> tuple[Expression, ...]:
     """Signals that arguments are functions of, each once."""
     sources: dict[int, Expression] = {}
     for x in args:
@@ -326,7 +313,7 @@ def _sources(args: tuple[Any, ...]) -> tuple[Expression, ...]:
     return tuple(sources.values())
 
 
-def _is_affine(name: str, args: tuple[Any, ...]) -> bool:
+def _is_affine(name: str, args: Args) -> bool:
     """Tell whether an elementwise operation of these arguments has constant derivatives."""
     moving = [x for x in args if isinstance(x, Expression)]
     if not all(x.affine for x in moving):
@@ -340,17 +327,14 @@ def _is_affine(name: str, args: tuple[Any, ...]) -> bool:
     return name == "mul"
 
 
-def _fused(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+def _fused(name: str, args: Args, kwargs: Kwargs) -> tuple[str, Args, Kwargs]:
     """√(u² + f) as one operation, any other as it is."""
     total = args[0]
     is_root = name == "sqrt" and total.op == "add"
     if is_root and total.options.get("alpha", 1) == 1:
         for square, term in itertools.permutations(total.operands):
             if _is_square(square):
-                u = square.operands[0]
-                return "root_of_sum", (u, term), {}
+                return "root_of_sum", (square.operands[0], term), {}
     return name, tuple(args), kwargs
 
 
@@ -366,8 +350,7 @@ def _propagate(moving: Sequence[Expression], jacobians: Sequence[Tensor], value:
     """Signal with this value and these derivatives (..., input) by expressions."""
     total = None
     for x, jacobian in zip(moving, jacobians, strict=True):
-        matrix = jacobian.reshape(value.numel(), -1)
-        term = x.signal.through(matrix)
+        term = x.signal.through(jacobian.reshape(value.numel(), -1))
         if total is None:
             total = term
         else:

@@ -4,12 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from romkit.core.types import TensorMap
+from romkit.core.types import Args, TensorMap, TensorTuple
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,7 @@ class Range:
     high: Tensor
 
     def __add__(self, other: "Range") -> "Range":
-        low = self.low + other.low
-        high = self.high + other.high
-        return Range(low, high)
+        return Range(self.low + other.low, self.high + other.high)
 
     def __mul__(self, other: "Range") -> "Range":
         products = []
@@ -54,17 +51,16 @@ class Range:
 
     def entry(self, *at: int) -> "Range":
         """Component with these numbers along the last axes."""
-        places: tuple[Any, ...] = (..., *at)
+        places: Args = (..., *at)
         return Range(self.low[places], self.high[places])
 
     def hull(self, other: "Range") -> "Range":
         """Return smallest range that holds both."""
         low = torch.minimum(self.low, other.low)
-        high = torch.maximum(self.high, other.high)
-        return Range(low, high)
+        return Range(low, torch.maximum(self.high, other.high))
 
     @property
-    def ends(self) -> tuple[Tensor, ...]:
+    def ends(self) -> TensorTuple:
         """Both ends, or the one of an exact number."""
         if self.low is self.high:
             return (self.low,)
@@ -81,23 +77,17 @@ class Range:
     @property
     def largest(self) -> Tensor:
         """Largest absolute value."""
-        low = self.low.abs()
-        high = self.high.abs()
-        return torch.maximum(low, high)
+        return torch.maximum(self.low.abs(), self.high.abs())
 
     @property
     def smallest(self) -> Tensor:
         """Smallest absolute value."""
-        positive = self.low.clamp(min=0)
-        negative = self.high.clamp(max=0)
-        return positive - negative
+        return self.low.clamp(min=0) - self.high.clamp(max=0)
 
 
 def enclose(values: Sequence[Tensor]) -> Range:
     """Return smallest range of each entry that holds all values."""
-    low = reduce(torch.minimum, values)
-    high = reduce(torch.maximum, values)
-    return Range(low, high)
+    return Range(reduce(torch.minimum, values), reduce(torch.maximum, values))
 
 
 def replace_nan(x: Tensor) -> Tensor:
@@ -109,9 +99,7 @@ def power(x: Range, p: float) -> Range:
     if p < 0:
         return _inverse(power(x, -p))
     if p % 2 == 0 and p > 0:
-        low = x.smallest**p
-        high = x.largest**p
-        return Range(low, high)
+        return Range(x.smallest**p, x.largest**p)
     if p % 1 == 0:
         return x.map(lambda end: end**p)
     return x.map(lambda end: end.clamp(min=0) ** p)
@@ -134,13 +122,11 @@ def cosine(x: Range) -> Range:
     valley = _passes(x, math.pi)
     peak = _passes(x, 0.0)
     low = lowest.where(~valley, -1.0)
-    high = highest.where(~peak, 1.0)
-    return Range(low, high)
+    return Range(low, highest.where(~peak, 1.0))
 
 
 def _passes(x: Range, angle: float) -> Tensor:
     """Tell whether a range has the angle in it, up to whole turns."""
     turn = 2 * math.pi
-    turns = ((x.low - angle) / turn).ceil()
-    following = turns * turn + angle
+    following = ((x.low - angle) / turn).ceil() * turn + angle
     return following <= x.high

@@ -1,5 +1,6 @@
 """Types that all rooms share: fields, metrics, and values with tangents."""
 
+import os
 from abc import ABC
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +39,33 @@ Tensors = dict[str, Tensor]
 Names = tuple[str, ...]
 """Names of components, parameters, variables or dimensions, in their order."""
 
+Shape = tuple[int, ...]
+"""Sizes of axes, of layers or of pieces, in their order."""
+
+Floats = tuple[float, ...]
+
+TensorTuple = tuple[Tensor, ...]
+
+ArrayPair = tuple[Array, Array]
+
+Entries = dict[str, object]
+"""Entries of a configuration, a report or a header."""
+
+Facts = dict[str, str]
+"""What an object says of itself, by name, as text."""
+
+Args = tuple[Any, ...]
+
+Kwargs = dict[str, Any]
+"""Arguments by place (`Args`) and by name of a call that is handed on."""
+
+Operation = Callable[..., Any]
+
+PathLike = str | os.PathLike[str]
+
 TensorMap = Callable[[Tensor], Tensor]
+
+TensorFunction = Callable[..., Tensor]
 
 Field = Callable[[Tensor, Tensor], Tensor]
 """ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is fixed already."""

@@ -20,6 +20,8 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
+from romkit.core.types import Kwargs
+
 __all__ = [
     "DispatchMode",
     "OpOverload",
@@ -78,8 +80,6 @@ def shapes_of(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [fake.from_tensor(tensor) for tensor in tensors]
 
 
-def compile_graph(
-    graph: torch.fx.GraphModule, examples: list[Any], options: dict[str, Any]
-) -> object:
+def compile_graph(graph: torch.fx.GraphModule, examples: list[Any], options: Kwargs) -> object:
     """Return a graph of ATen operations compiled by Inductor."""
     return torch._inductor.compile(graph, examples, options=options)

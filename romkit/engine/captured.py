@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field
+from romkit.core.types import Field, Operation, TensorFunction
 from romkit.engine._torch import tree_leaves, tree_map
 from romkit.engine.build import Unsupported
 from romkit.engine.inductor import Traced
@@ -35,7 +35,7 @@ def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
     All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes
     of the first.
     """
-    faster: Callable[..., Any] = Traced(step) if compiled else step
+    faster: Operation = Traced(step) if compiled else step
     return cast("F", Captured(faster) if device.type == "cuda" else faster)
 
 
@@ -84,7 +84,7 @@ class CapturedSteps:
         # the graph works on memory of its own
         self.t, self.y, self.h = t.clone(), y.clone(), h.to(y)
         expected = step(field, t, y, self.h)
-        forward: Callable[..., Tensor] = functools.partial(step, field)
+        forward: TensorFunction = functools.partial(step, field)
         if fused:
             forward = cast("Callable[..., Tensor]", Traced(forward))
 

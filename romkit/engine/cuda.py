@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from romkit.core import files
+from romkit.core.types import Args
 from romkit.engine.build import Unavailable, cached
 
 THREADS = 32
@@ -121,7 +122,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
         raise Unavailable(f"no NVRTC ({reason}); torch for CUDA brings it on Linux") from error
 
 
-def _result(answer: tuple[Any, ...]) -> Any:
+def _result(answer: Args) -> Any:
     """Return result of a call to CUDA, without its code."""
     code, *results = answer
     if code:

@@ -3,12 +3,11 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair
+from romkit.core.types import Operation, Pair, TensorFunction
 from romkit.engine._torch import get_decompositions
 
 Axes = int | Sequence[int] | None
@@ -48,7 +47,7 @@ def _variance_and_mean(
     return _variance(x, dims, correction, keepdim), mean
 
 
-def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
+def _extreme(reduce: TensorFunction) -> Callable[..., object]:
     """Return largest or smallest elements, as torch.max or torch.min."""
 
     def extreme(x: Tensor, dim: int | None = None, keepdim: bool = False) -> object:
@@ -56,8 +55,7 @@ def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
             return reduce(x, axes_of(x))
         values = reduce(x, dim, keepdim)
         # their places have no compiled form, and are only refused where something reads them
-        places = torch.empty_like(values, dtype=torch.int64)
-        return values, places
+        return values, torch.empty_like(values, dtype=torch.int64)
 
     return extreme
 
@@ -96,7 +94,7 @@ OWN = {
 
 
 @functools.cache
-def decompositions() -> dict[Callable[..., Any], Callable[..., Any]]:
+def decompositions() -> dict[Operation, Operation]:
     """Return all decompositions, by overload."""
     aten = torch.ops.aten
     table = dict(get_decompositions([getattr(aten, name) for name in DECOMPOSED]))

@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair
+from romkit.core.types import Args, Pair, Shape, TensorMap
 from romkit.engine.build import Unsupported
 from romkit.engine.formulas import vector
 from romkit.engine.places import (
@@ -43,7 +42,7 @@ class ConstantPools:
         self._members, self.dtype = members, dtype
         self._pools: dict[str, list[tuple[Tensor, Tensor | None]]] = {"C": [], "M": []}
         self._sizes = {"C": 0, "M": 0}
-        self._offsets: dict[tuple[Any, ...], int] = {}
+        self._offsets: dict[Args, int] = {}
 
     def place(self, tensor: Tensor, elements: Tensor, count: int) -> tuple[str, Tensor]:
         """Return the pool that keeps the elements of a tensor, and (K,) their places in it.
@@ -89,7 +88,7 @@ class ConstantPools:
         """Length of a row of M."""
         return self._sizes["M"] + 1
 
-    def _store(self, pool: str, key: tuple[Any, ...], tensor: Tensor, taken: Tensor | None) -> int:
+    def _store(self, pool: str, key: Args, tensor: Tensor, taken: Tensor | None) -> int:
         if (pool, *key) not in self._offsets:
             self._offsets[pool, *key] = self._sizes[pool]
             self._pools[pool].append((tensor, taken))
@@ -104,11 +103,11 @@ class _Loop:
     in a variable.
     """
 
-    dims: tuple[int, ...]
+    dims: Shape
     lines: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
 
-    def serves(self, dims: tuple[int, ...], places: Sequence[object]) -> bool:
+    def serves(self, dims: Shape, places: Sequence[object]) -> bool:
         """Tell whether a statement over these axes may join, whose operands are at these places."""
         if self.dims != dims:
             return False
@@ -223,7 +222,7 @@ class Emitter:
         self.assign(tensor, fresh(name, shape, None if count < self.members else count))
         return name
 
-    def move(self, tensor: Tensor, move: Callable[[Tensor], Tensor]) -> None:
+    def move(self, tensor: Tensor, move: TensorMap) -> None:
         """Turn the order in which a buffer was filled into that of the result."""
         value = self.value(tensor)
         self.assign(tensor, Located(value.buffer, move(value.ids)))
@@ -257,7 +256,7 @@ class Emitter:
         return value.buffer, locate(value.ids.reshape(-1)[elements], count)
 
     def strided(
-        self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int
+        self, tensor: Tensor, elements: Tensor, dims: Shape, count: int
     ) -> tuple[str, AffineIndex]:
         """Like `place`, with places as a function of the indices of `dims`; copied side by side
         where there is none.
@@ -344,7 +343,7 @@ class Emitter:
         loop.lines.append(f"{target}[{contiguous(dims)}] = x_{target};")
         loop.held.add(target)
 
-    def _emit_loop(self, dims: tuple[int, ...], places: Sequence[object]) -> _Loop:
+    def _emit_loop(self, dims: Shape, places: Sequence[object]) -> _Loop:
         """Return the open loop if it goes over these axes and has the elements at hand; else
         another one.
         """
@@ -365,7 +364,7 @@ def inverse(order: Sequence[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
 
 
-def nest(dims: tuple[int, ...], lines: list[str]) -> str:
+def nest(dims: Shape, lines: list[str]) -> str:
     """Statements inside a loop for each of `dims`, with indices i0, i1, ..."""
     loops = " ".join(f"for (int i{d} = 0; i{d} < {size}; i{d}++)" for d, size in enumerate(dims))
     return f"{loops} {{\n  " + "\n  ".join(lines) + "\n}"

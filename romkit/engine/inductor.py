@@ -5,12 +5,13 @@ import logging
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from romkit.core.errors import warn
+from romkit.core.types import Kwargs
 from romkit.engine._torch import (
     INDUCTOR_LOGGER,
     OpOverload,
@@ -137,7 +138,7 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
     return run(False), False
 
 
-def _options(device: torch.device) -> dict[str, Any]:
+def _options(device: torch.device) -> Kwargs:
     """Return options of Inductor for a device."""
     if device.type != "cpu" or sys.platform != "linux":
         return {}

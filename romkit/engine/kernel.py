@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field, Names, Pair
+from romkit.core.types import Field, Floats, Names, Pair
 from romkit.engine import cuda
 from romkit.engine.build import Unsupported, library, source_text
 from romkit.engine.emit import ConstantPools
@@ -73,7 +73,7 @@ class Kernel(abc.ABC):
         times: Tensor,
         y: Tensor,
         *,
-        trials: tuple[float, ...] = (0.0, 0.01, 0.3),
+        trials: Floats = (0.0, 0.01, 0.3),
     ) -> None:
         """Compare with torch at several times and distances from the given state.
 

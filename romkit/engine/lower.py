@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair
+from romkit.core.types import Pair, Shape
 from romkit.engine._torch import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import axes_of
@@ -47,8 +47,7 @@ def lower(trace: Trace) -> KernelBody:
     lead = y.shape[:-1]
     members = math.prod(lead)
     inputs = [(t, fresh("t", ())), (y, fresh("y", y.shape, members))]
-    constants = ConstantPools(members, y.dtype)
-    emitter = translated(trace.calls, inputs, lead, constants)
+    emitter = translated(trace.calls, inputs, lead, ConstantPools(members, y.dtype))
     assert isinstance(trace.result, Tensor)  # of a field
     emitter.give("out", trace.result, y.shape)
     return KernelBody(emitter.source(), emitter.scratch, emitter.constants)
@@ -135,9 +134,7 @@ def _member_rows(emitter: Emitter, *factors: Pair) -> Tensor:
     return torch.arange(len(numbers_of_left))
 
 
-def _multiply(
-    emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: tuple[int, ...]
-) -> None:
+def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: Shape) -> None:
     """(M, K) (K, N) or batches of them; each member takes its own batches, or its own rows of a
     common one.
     """
@@ -306,8 +303,7 @@ def _gather(
     if not torch.equal(origins, origins[:1].expand_as(origins)):
         raise Unsupported("it mixes the members of the batch")
     sources = _sources(emitter, tensors, origins[0], elements)
-    target = emitter.new(out, shape, count)
-    emitter.copy(target, sources)
+    emitter.copy(emitter.new(out, shape, count), sources)
     back = inverse(order)
     emitter.move(out, lambda ids: ids.permute(back))
 

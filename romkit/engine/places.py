@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Shape
 from romkit.engine.build import Unsupported
 
 _BITS = 32
@@ -113,7 +114,7 @@ class AffineIndex(NamedTuple):
     """base + Σ strides[d] · i_d."""
 
     base: int
-    strides: tuple[int, ...]
+    strides: Shape
 
     def __str__(self) -> str:
         terms = []
@@ -127,7 +128,7 @@ class AffineIndex(NamedTuple):
         return " + ".join(terms)
 
 
-def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
+def affine(places: Tensor, dims: Shape) -> AffineIndex | None:
     """Return places (K,) as an affine function of the indices of `dims`, if they are one."""
     grid = places.reshape(dims)
     base = int(grid.flatten()[0])
@@ -143,7 +144,7 @@ def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
     return AffineIndex(base, tuple(strides))
 
 
-def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
+def member_dims(shape: torch.Size, members: int) -> Shape:
     """Axes of one member in a tensor of this shape, without those of size one."""
     outer = math.prod(shape) // members
     dims: list[int] = []
@@ -155,7 +156,7 @@ def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
     return tuple(size for size in [outer, *dims] if size > 1) or (1,)
 
 
-def contiguous(dims: tuple[int, ...]) -> AffineIndex:
+def contiguous(dims: Shape) -> AffineIndex:
     """Return the places of a fresh buffer."""
     strides = []
     for axis, size in enumerate(dims):

@@ -5,7 +5,6 @@ same every time.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from romkit.core.errors import InputError
-from romkit.core.types import Field
+from romkit.core.types import Args, Field, Kwargs, Operation
 from romkit.engine._torch import DispatchMode, tree_leaves, tree_map
 from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
@@ -107,8 +106,7 @@ def compiled_if(
             return None, short
         recorded = trace_field(field, y)
         if is_choice and y.is_cuda:
-            calls = evaluations * len(recorded.calls) + further_calls
-            seconds = calls * CALL_ON_GPU
+            seconds = (evaluations * len(recorded.calls) + further_calls) * CALL_ON_GPU
             if not _gpu_pays(field, times[0], y, recorded, evaluations, seconds):
                 return None, short
         made = kernels[form] = kernel(field, times, y, recorded)
@@ -155,8 +153,7 @@ def launched_if(
     name = "captured"
     try:
         recorded = trace_field(field, y)
-        calls = evaluations * (len(recorded.calls) + calls_of_stage)
-        seconds = calls * CAPTURED_CALL
+        seconds = (evaluations * (len(recorded.calls) + calls_of_stage)) * CAPTURED_CALL
         worth = engine == "compiled"
         if not worth:
             worth = _gpu_pays(field, times[0], y, recorded, evaluations, seconds)
@@ -199,8 +196,7 @@ def _gpu_pays(
     with FlopCounterMode(display=False) as products:
         field(t, y)
     operations = (products.get_total_flops() + numbers) / members
-    seconds_of_threads = evaluations * operations / thread_rate
-    return gpu_compiler + seconds_of_threads < seconds
+    return gpu_compiler + (evaluations * operations / thread_rate) < seconds
 
 
 def is_short(
@@ -258,10 +254,10 @@ class _Counted(DispatchMode):
 
     def __torch_dispatch__(
         self,
-        op: Callable[..., Any],
+        op: Operation,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> object:
         # calls of a mode on derivatives without memory, of what does not move, end the interpreter
         args = tree_map(_materialize_zeros, args)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from romkit.core.types import Facts
 from romkit.engine._torch import tree_leaves
 from romkit.engine.build import source_text
 from romkit.engine.emit import ConstantPools, Emitter
@@ -92,7 +93,7 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
     return Source(code, Template(source_text("model.h")).substitute(facts))
 
 
-def _control_functions(name: str, facts: Mapping[str, object], lines: int) -> dict[str, str]:
+def _control_functions(name: str, facts: Mapping[str, object], lines: int) -> Facts:
     """Return declaration and text of the function that sets the inputs, held or straight lines."""
     file = "set_lines" if lines else "set_control"
     declared = source_text(f"{file}.h").replace("$name", name)

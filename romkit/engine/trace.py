@@ -15,14 +15,14 @@ notice.
 import functools
 import operator
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Tensors
+from romkit.core.types import Args, Field, Kwargs, Operation, TensorFunction, Tensors, TensorTuple
 from romkit.engine._torch import DispatchMode, tree_flatten, tree_leaves, tree_map
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import decompositions
@@ -33,9 +33,9 @@ class Call(NamedTuple):
     inputs.
     """
 
-    op: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    op: Operation
+    args: Args
+    kwargs: Kwargs
     outputs: list[Tensor]
 
     @property
@@ -55,12 +55,10 @@ class Trace(NamedTuple):
     """
 
     calls: list[Call]
-    inputs: tuple[Tensor, ...]
-    result: Tensor | tuple[Tensor, ...]
+    inputs: TensorTuple
+    result: Tensor | TensorTuple
 
-    def module(
-        self, dtype: torch.dtype | None = None
-    ) -> Callable[..., Tensor | tuple[Tensor, ...]]:
+    def module(self, dtype: torch.dtype | None = None) -> Callable[..., Tensor | TensorTuple]:
         """Rebuild a callable from the trace; `dtype` is a precision other than that of
         the inputs.
         """
@@ -133,7 +131,7 @@ class _Graph:
         for k, output in enumerate(call.outputs):
             self._nodes[id(output)] = self._graph.call_function(operator.getitem, (node, k))
 
-    def module(self, result: Tensor | tuple[Tensor, ...]) -> torch.fx.GraphModule:
+    def module(self, result: Tensor | TensorTuple) -> torch.fx.GraphModule:
         """Return the graph as a function that gives this result of the trace."""
         self._graph.output(tree_map(self._argument, result))
         return torch.fx.GraphModule(self._constants, self._graph)
@@ -157,7 +155,7 @@ class _Graph:
 
 
 def trace(
-    function: Callable[..., Tensor | tuple[Tensor, ...]],
+    function: Callable[..., Tensor | TensorTuple],
     *examples: Tensor,
     keep: Collection[str] = (),
 ) -> Trace:
@@ -177,7 +175,7 @@ def trace(
     # without values, no decision of the function can depend on them
     symbols = tuple(torch.empty_like(example, device="meta") for example in examples)
 
-    def run(function: Callable[..., Tensor]) -> Trace:
+    def run(function: TensorFunction) -> Trace:
         recorder = _Recorder(examples[0].device, keep, differentiable=torch.is_grad_enabled())
         with torch.no_grad(), recorder:
             result = function(*symbols)
@@ -200,7 +198,7 @@ def trace(
         raise Unsupported(f"{words} ({type(error).__name__}: {reason})") from error
 
 
-def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[Call]:
+def needed(calls: Sequence[Call], result: Tensor | TensorTuple) -> list[Call]:
     """Return the calls that the result depends on."""
     # a call whose results nobody reads may be one without a compiled form
     wanted = {id(leaf) for leaf in tree_leaves(result)}
@@ -309,10 +307,10 @@ class _Recorder(DispatchMode):
 
     def __torch_dispatch__(
         self,
-        op: Callable[..., Any],
+        op: Operation,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> object:
         kwargs = kwargs or {}
         with self:  # in inference mode composite operations such as mT arrive whole
@@ -333,7 +331,7 @@ class _Recorder(DispatchMode):
             return op(*args, **kwargs)
         return self._recorded(op, args, kwargs, tensors)
 
-    def _check(self, op: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
+    def _check(self, op: Operation, tensors: Sequence[Tensor]) -> None:
         """Raise where a call must not be recorded, whatever it is."""
         if torch.Tag.nondeterministic_seeded in op.tags:
             raise Unsupported(f"it draws random numbers ({op})")
@@ -343,9 +341,9 @@ class _Recorder(DispatchMode):
 
     def _recorded(
         self,
-        op: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        op: Operation,
+        args: Args,
+        kwargs: Kwargs,
         tensors: list[Tensor],
     ) -> object:
         """Return results of a call on meta tensors, which is kept."""
@@ -378,9 +376,7 @@ class _Recorder(DispatchMode):
         return self._device if isinstance(leaf, torch.device) and leaf.type == "meta" else leaf
 
 
-def _shaped(
-    op: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[Tensor]
-) -> Tensor | None:
+def _shaped(op: Operation, args: Args, kwargs: Kwargs, tensors: Sequence[Tensor]) -> Tensor | None:
     """Return result on the meta device of a call that works entry by entry, or that joins or
     multiplies tensors of one precision; None of others.
 
@@ -432,7 +428,7 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
 _JOINED = {"stack": _stacked_shape, "cat": _joined_shape}
 
 
-def _gives_tensors(op: Callable[..., Any]) -> bool:
+def _gives_tensors(op: Operation) -> bool:
     """Tell whether any result of an operation is a tensor."""
     return any("Tensor" in str(value.type) for value in op._schema.returns)
 

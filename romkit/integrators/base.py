@@ -20,7 +20,7 @@ from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Metric, Names, TensorMap
+from romkit.core.types import Facts, Field, Kwargs, Metric, Names, Shape, TensorFunction, TensorMap
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
@@ -84,7 +84,7 @@ class LatentDynamics(abc.ABC):
         (2,)
     """
 
-    orders: ClassVar[tuple[int, ...]] = (1, 2)
+    orders: ClassVar[Shape] = (1, 2)
     control_names: Names = ()
     control_unit: str = ""
 
@@ -239,7 +239,7 @@ class LearnedField(LatentField, Display):
 
     needs = "nothing"
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # a subclass is a dataclass
+    __dataclass_fields__: ClassVar[Kwargs]  # a subclass is a dataclass
 
     source: str
     samples: int
@@ -271,7 +271,7 @@ class LearnedField(LatentField, Display):
         """
         return self.details()
 
-    def facts(self) -> dict[str, str]:
+    def facts(self) -> Facts:
         """Kind and sizes, what it was fitted to, and its details."""
         facts = {
             "law": f"{type(self).__name__}, order {self.order}, {self.latent_dim} latent",
@@ -441,7 +441,7 @@ def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -
     return linear_solve(tangents.mT @ weighted, matvec(weighted.mT, target))
 
 
-def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
+def traced(function: TensorFunction, *arguments: Tensor) -> TensorFunction:
     """Return the function as a list of calls to torch, several times faster where most of its time
     goes into derivatives.
 

@@ -155,8 +155,7 @@ class NormalEquations(NamedTuple):
         powers = self.monomials(z)
         force = _weighted(powers, self.force)
         lower = powers[..., : self.gram.shape[-1]]
-        triangle = _weighted(lower, self.gram)
-        gram = triangle[..., self.places]
+        gram = _weighted(lower, self.gram)[..., self.places]
         return linear_solve(gram, force)
 
 
@@ -175,6 +174,5 @@ def _collected(coefficients: Tensor, products: Tensor) -> Tensor:
     # products that are the same monomial meet
     flat = coefficients.flatten(-2)  # (..., k, I J)
     *lead, _ = flat.shape
-    size = int(products.max()) + 1
-    sums = flat.new_zeros(*lead, size)
+    sums = flat.new_zeros(*lead, int(products.max()) + 1)
     return sums.index_add(-1, products.flatten(), flat)

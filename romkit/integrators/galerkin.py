@@ -92,8 +92,7 @@ def _paced(problem: Problem, speed: Speed) -> Problem:
         )
 
     def field(t: Tensor, x: Tensor) -> Tensor:
-        c = problem.path.at(t).context
-        factor = speed(c.to(x))
+        factor = speed(problem.path.at(t).context.to(x))
         return align(factor, x) * problem.field(t, x)
 
     return replace(problem, field=field)

@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
-from romkit.core.types import Dual, Field, Pair
+from romkit.core.types import Dual, Field, Pair, Shape
 from romkit.integrators.base import LatentDynamics, traced, tracing_pays
 from romkit.integrators.galerkin import Galerkin
 from romkit.projections import Operator
@@ -45,7 +45,7 @@ class Hamiltonian(LatentDynamics):
         'ImplicitMidpoint'
     """
 
-    orders: ClassVar[tuple[int, ...]] = (2,)
+    orders: ClassVar[Shape] = (2,)
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return Galerkin().start(problem, t, parts)
@@ -94,8 +94,7 @@ class Hamiltonian(LatentDynamics):
             _, changing = Dual(  # Ṁ q̇
                 *torch.func.jvp(lambda q: problem.metric(q, column), (q,), (v,))
             )
-            total_force = force + changing.squeeze(-1)
-            along_manifold = matvec(J.mT, total_force)
+            along_manifold = matvec(J.mT, force + changing.squeeze(-1))
             dr = along_manifold + _curvature_force(P, z, dz, momentum)
             return torch.cat([dz, dr], dim=-1)
 
@@ -152,6 +151,5 @@ def _curvature_force(P: Operator, z: Tensor, dz: Tensor, momentum: Tensor) -> Te
     dz = dz.unsqueeze(-2)
     # the curvature is quadratic, so that mixed directions are differences of squares
     ahead = P.decode_curvature(z, dz + unit)
-    behind = P.decode_curvature(z, dz - unit)
-    rows = (ahead - behind) / 4
+    rows = (ahead - P.decode_curvature(z, dz - unit)) / 4
     return matvec(rows, momentum)

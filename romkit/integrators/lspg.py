@@ -11,6 +11,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, Limit, Positive, unchecked, validated
 from romkit.core.errors import InputError, warn
 from romkit.core.runtime import bars
+from romkit.core.types import TensorFunction
 from romkit.integrators.base import LatentDynamics, Needs, traced, tracing_pays
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.lspg_rules import AverageAccelerationRule, ClampedRule, TrapezoidalRule
@@ -125,7 +126,7 @@ class LSPG(LatentDynamics):
 
     def _correction(
         self, rule: Rule, start: Tensor, rate: Tensor, times: Tensor, engine: str
-    ) -> Callable[..., Tensor]:
+    ) -> TensorFunction:
         """Return the correction of a rule, as a list of calls where this pays: differentiation is
         slow.
         """

@@ -42,8 +42,7 @@ class TrapezoidalRule(Rule):
         return x, slopes, residual
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
-        rate = (u - y) / h
-        return u, rate
+        return u, (u - y) / h
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class AverageAccelerationRule(Rule):
         dz_by_u = half.unsqueeze(-1) * unit
         along = torch.cat([z_by_u, dz_by_u, unit], dim=-2)  # (..., 3 m, m)
         value, slopes = _differentiate_columns(residual, reached, along)
-        x = P.decode(start)
-        return -least_squares(self.problem.metric, x, slopes, value)
+        return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         _, z, dz = known[..., :-1].chunk(3, dim=-1)

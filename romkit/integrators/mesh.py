@@ -14,7 +14,7 @@ from romkit.core import tensors
 from romkit.core.boundary import Count, Part, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Dual, Pair, Tensors
+from romkit.core.types import Dual, Pair, Tensors, TensorTuple
 from romkit.data import times_of
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import T0
@@ -67,8 +67,7 @@ def cubature(shares: Tensor, tolerance: float) -> Pair:
         gain = shares @ missing
         # a row joins once
         gain[rows] = -torch.inf
-        best = gain.argmax().unsqueeze(0)
-        joined = torch.cat([rows, best])
+        joined = torch.cat([rows, gain.argmax().unsqueeze(0)])
         rows, weights = _fitted(shares, total, joined, weights)
 
 
@@ -279,7 +278,7 @@ def _sums(
     model: Projection,
     h: Tensor,
     weights: Tensor,
-    snapshots: Iterable[tuple[Tensor, ...]],
+    snapshots: Iterable[TensorTuple],
     combinations: int = 1000,
     memory: int = 100_000_000,
 ) -> Tensor:
@@ -296,8 +295,7 @@ def _sums(
     count = min(combinations, memory // n)
     sums = torch.zeros(n, count, dtype=torch.float64)
     for t, z, c in snapshots:
-        path = Path.constant(model.operator(c))
-        problem = system.problem(path, c)
+        problem = system.problem(Path.constant(model.operator(c)), c)
         rule = TrapezoidalRule(problem)
         rate = Galerkin().latent_rate(problem)(t, z)
         known, u = rule.begin(t, z, rate, h)
@@ -309,8 +307,7 @@ def _sums(
         a, b = torch.randn(2, size, count, generator=draw, dtype=torch.float64)
         # positive squares would add up to the same combination
         signs = torch.randn(count, generator=draw, dtype=torch.float64).sign()
-        squares = (Q @ a).square_()
-        sums.addcmul_(squares, signs)
+        sums.addcmul_((Q @ a).square_(), signs)
         sums.addcmul_(Q @ b, residual.unsqueeze(-1))
     return sums
 

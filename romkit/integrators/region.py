@@ -55,13 +55,11 @@ class Region:
         most = min(points, size)
         rows = tensors.evenly(count, most)
         kept = z[..., rows, :].cpu().contiguous()  # (..., P, m)
-        scaled = kept / scale.unsqueeze(-2)
-        reach = _reach(scaled, run[rows])
+        reach = _reach(kept / scale.unsqueeze(-2), run[rows])
         # regions of a stack have as many points each
         missing = most - len(rows)
         filling = kept[..., -1:, :].expand(*lead, missing, -1)
-        filled = torch.cat([kept, filling], dim=-2)
-        return cls(filled, scale, reach)
+        return cls(torch.cat([kept, filling], dim=-2), scale, reach)
 
     @classmethod
     def ellipsoid(cls, z: Tensor) -> "Region":
@@ -73,8 +71,7 @@ class Region:
         spread = tensors.divisor(spread)
         distance = ((z - center) / spread).norm(dim=-1)
         longest = distance.max().clamp(min=1.0)
-        reach = torch.ones_like(longest)
-        return cls(center.unsqueeze(0), spread * longest, reach)
+        return cls(center.unsqueeze(0), spread * longest, torch.ones_like(longest))
 
     def distance(self, z: Tensor, at_once: int = 100_000) -> Tensor:
         """Return distance (...) of latent states (..., m) from the nearest point; from 1 on they
@@ -89,10 +86,7 @@ class Region:
         scaled = z.double() / scale
         rows = scaled.reshape(*self.reach.shape, -1, m)
         points = (self.points / self.scale.unsqueeze(-2)).double()
-        nearest = []
-        for chunk in rows.split(at_once, dim=-2):
-            apart = torch.cdist(chunk, points)
-            nearest.append(apart.amin(-1))
+        nearest = [torch.cdist(chunk, points).amin(-1) for chunk in rows.split(at_once, dim=-2)]
         distance = torch.cat(nearest, dim=-1)
         distance = distance / self.reach.unsqueeze(-1)
         return distance.reshape(z.shape[:-1])
@@ -106,8 +100,7 @@ class Region:
         scale = self.scale.to(z)
         away = z - center
         distance = (away / scale).norm(dim=-1, keepdim=True)
-        factor = (distance / farthest).clamp(min=1.0)
-        return center + away / factor
+        return center + away / (distance / farthest).clamp(min=1.0)
 
     def repeated(self, number: int) -> "Region":
         """Stack of this many equal regions, or stacks of regions."""
@@ -118,9 +111,7 @@ class Region:
 
     def _mapped(self, change: TensorMap) -> "Region":
         points = change(self.points)
-        scale = change(self.scale)
-        reach = change(self.reach)
-        return Region(points, scale, reach)
+        return Region(points, change(self.scale), change(self.reach))
 
 
 def _reach(points: Tensor, run: Tensor, factor: float = 3.0, least: float = 0.2) -> Tensor:
@@ -147,9 +138,6 @@ def _reach(points: Tensor, run: Tensor, factor: float = 3.0, least: float = 0.2)
         return reach
     is_same_run = run == run.unsqueeze(-1)
     to_other_runs = apart.masked_fill(is_same_run, torch.inf).amin(-1)  # (..., P)
-    between = []
-    for k in runs:
-        of_run = to_other_runs[..., run == k]
-        between.append(of_run.amin(-1))
+    between = [to_other_runs[..., run == k].amin(-1) for k in runs]
     typical = torch.stack(between, dim=-1).quantile(0.95, dim=-1)
     return torch.maximum(reach, typical)

@@ -19,7 +19,7 @@ from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.files import reason
 from romkit.core.polynomials import total_degree
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair, Entries, Floats, Shape
 from romkit.numerics import Design
 
 DEGREES = (0, 1, 2, 3)
@@ -33,10 +33,10 @@ class Piece:
     Beyond the range it stays as it is at the end.
     """
 
-    shift: tuple[float, ...]
-    scale: tuple[float, ...]
-    exponents: tuple[tuple[int, ...], ...]
-    coefficients: tuple[float, ...]
+    shift: Floats
+    scale: Floats
+    exponents: tuple[Shape, ...]
+    coefficients: Floats
 
     def __call__(self, c: Tensor) -> Tensor:
         """s (..., 1) at contexts (..., p)."""
@@ -71,7 +71,7 @@ class Speed:
     """
 
     pieces: tuple[Piece, ...]
-    jumps: tuple[float, ...] = ()
+    jumps: Floats = ()
     error: float = 0.0
 
     def __call__(self, c: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Speed:
         return cast("Speed", best)
 
     @classmethod
-    def _cut(cls, c: Array, s: Array, cuts: tuple[int, ...]) -> "Speed":
+    def _cut(cls, c: Array, s: Array, cuts: Shape) -> "Speed":
         """Speed whose pieces meet at these places between sorted contexts."""
         pieces, errors = [], []
         groups = zip(np.split(c, cuts), np.split(s, cuts), strict=True)
@@ -133,11 +133,10 @@ class Speed:
         jumps = []
         for k in cuts:
             before, after = c[k - 1 : k + 1, 0].tolist()
-            middle = (before + after) / 2
-            jumps.append(middle)
+            jumps.append((before + after) / 2)
         return cls(tuple(pieces), tuple(jumps), error)
 
-    def pack(self) -> dict[str, object]:
+    def pack(self) -> Entries:
         """Return numbers and lists alone, for a file."""
         return asdict(self)
 
@@ -169,7 +168,7 @@ class Speed:
         return speed
 
 
-def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
+def _checked(contexts: object, speeds: object) -> ArrayPair:
     """Return contexts (C, p), sorted by the first parameter, and speeds (C,)."""
     c = tensors.finite("contexts", contexts).double().numpy()
     s = tensors.finite("speeds", speeds).double().numpy()
@@ -211,7 +210,7 @@ def _check_piece(piece: Piece) -> None:
         raise ValueError("degrees that are not tried")
 
 
-def _cuts(c: Array, jumps: int) -> Iterator[tuple[int, ...]]:
+def _cuts(c: Array, jumps: int) -> Iterator[Shape]:
     """Yield places between sorted contexts where pieces of two contexts or more may meet; only one
     parameter has any.
     """

@@ -33,7 +33,7 @@ from romkit.models.match import check_dynamics
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
 from romkit.systems import System
-from romkit.systems.motion import find_diverged, warn_lost
+from romkit.systems.motion import warn_lost
 from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.sampled import Sampled
 from romkit.systems.terms import Quadratic
@@ -288,9 +288,7 @@ class AtContexts:
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
                 decoded = record.decode_chunks(P, self.problem, solution.states, chunks)
-        lost = find_diverged(solution.states, solution.status, start)
-        if lost.rows:
-            warn_lost(lost, "reduced model", times, ADVICE)
+        warn_lost(solution.states, solution.status, start, "reduced model", times, ADVICE)
         projection = self.model.projection
         over_time = self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)

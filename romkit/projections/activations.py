@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.broadcast import align
+from romkit.core.types import TensorTuple
 
 
 class Hyperbola(NamedTuple):
@@ -24,13 +25,12 @@ class Hyperbola(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         return self.derivatives(x, 0)[0]
 
-    def derivatives(self, x: Tensor, order: int) -> tuple[Tensor, ...]:
+    def derivatives(self, x: Tensor, order: int) -> TensorTuple:
         """σ(x) and its derivatives up to this order, at most two."""
         gain, offset, bend, shift, floor = (align(coefficient, x) for coefficient in self)
         u = torch.add(shift, x, alpha=2)
         root = torch.sqrt(torch.addcmul(floor, u, u))
-        line = torch.addcmul(offset, gain, x)
-        value = torch.addcmul(line, bend, root)
+        value = torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
         if order == 0:
             return (value,)
         slope = torch.addcmul(gain, 2 * bend, u / root)

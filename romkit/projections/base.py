@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from romkit.bases import Basis
 from romkit.core.boundary import unchecked
 from romkit.core.display import Display, append_unit, first_line, pairs
+from romkit.core.types import Entries, Facts, Shape
 from romkit.data.context import context_columns
 from romkit.data.contexts import context_array, one_context, only_one
 from romkit.data.conversions import convert_parameters, convert_values
@@ -23,7 +24,7 @@ from romkit.projections.maps import EncoderDecoder
 from romkit.projections.operator import Operator
 
 
-def _training(report: Mapping[str, object]) -> dict[str, str]:
+def _training(report: Mapping[str, object]) -> Facts:
     """Return facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
     seconds = report.get("seconds", 0.0)
@@ -99,11 +100,11 @@ class Projection(Display, nn.Module):
     chosen_by_rollouts: ClassVar[bool] = False
     latent_dim: int
 
-    def __init__(self, frame: Frame, config: dict[str, object]):
+    def __init__(self, frame: Frame, config: Entries):
         super().__init__()
         self.frame = frame
         self.config = config
-        self.report: dict[str, object] = {}
+        self.report: Entries = {}
         self.seeds: int | None = None
 
     @property
@@ -144,7 +145,7 @@ class Projection(Display, nn.Module):
         return functools.partial(cls, **sizes)
 
     @classmethod
-    def default_layers(cls, latent_dim: int, n: int, widest: int = 128) -> tuple[int, ...]:
+    def default_layers(cls, latent_dim: int, n: int, widest: int = 128) -> Shape:
         """Return sizes (m, ..., n) of layers where only the latent dimension is given.
 
         The middle one does not grow with n beyond `widest`, so neither does the work per component.
@@ -213,7 +214,7 @@ class Projection(Display, nn.Module):
             facts.append(f"{self.seeds} seeds")
         return f"{type(self).__name__}({'; '.join(facts)})"
 
-    def facts(self) -> dict[str, str]:
+    def facts(self) -> Facts:
         """Return facts that all seeds share, and the training of a single one."""
         frame = self.frame
         system = frame.system
@@ -237,12 +238,9 @@ class Projection(Display, nn.Module):
             return shared | trainings[0]
         return shared | {"seeds": ", ".join(training["seed"] for training in trainings)}
 
-    def trainings(self) -> list[dict[str, str]]:
+    def trainings(self) -> list[Facts]:
         """Return facts about the training of each seed; an empty list where they are not known."""
-        trainings = []
-        for report in self._reports():
-            if "seed" in report:
-                trainings.append(_training(report))
+        trainings = [_training(report) for report in self._reports() if "seed" in report]
         return trainings
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
@@ -257,7 +255,7 @@ class Projection(Display, nn.Module):
     def _reports(self) -> list[Mapping[str, object]]:
         return self.report.get("seeds", [self.report])
 
-    def _context(self, context: object, named: dict[str, object]) -> Tensor:
+    def _context(self, context: object, named: Entries) -> Tensor:
         names, units = self.frame.context_names, self.frame.context_units
         device = self.frame.context_shift.device
         only_one(context, named)
@@ -277,7 +275,8 @@ class Projection(Display, nn.Module):
 
 def _convert(data: xr.Dataset, names: Sequence[str], units: Sequence[str]) -> xr.Dataset:
     """Return data whose parameters are in these units."""
-    parameters = {}
-    for name, unit in zip(names, units, strict=True):
-        parameters[name] = convert_values("context", name, data[name], unit).variable
+    parameters = {
+        name: convert_values("context", name, data[name], unit).variable
+        for name, unit in zip(names, units, strict=True)
+    }
     return data.assign_coords(parameters)

@@ -12,7 +12,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from romkit.core.boundary import Positive, Sizes, validated
-from romkit.core.types import Pair
+from romkit.core.types import Entries, Pair, Shape
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.layers import (
@@ -32,7 +32,7 @@ from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePa
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
 
-def typical_layers(latent_dim: int, n: int, first: int = 24, second: int = 48) -> tuple[int, ...]:
+def typical_layers(latent_dim: int, n: int, first: int = 24, second: int = 48) -> Shape:
     """Return the default sizes (m, 24, 48, n) of layers of an NcAE behind a basis, or whose weights
     follow the context, as far as n allows.
     """
@@ -60,7 +60,7 @@ class Constrained(Projection):
         self,
         frame: Frame,
         generator: torch.Generator,
-        config: dict[str, object],
+        config: Entries,
         sizes: Sequence[int],
         signal: int,
     ):
@@ -72,13 +72,13 @@ class Constrained(Projection):
 
     def at(self, c: Tensor) -> LayerPairs:
         weights = [weight() for weight in self.weights]
-        signal = self.embedding(c)
-        return layer_pairs(weights, self.slopes, self.biases, signal)
+        return layer_pairs(weights, self.slopes, self.biases, self.embedding(c))
 
     def penalty(self, maps: LayerPairs) -> Tensor:
-        penalties = []
-        for weight, layer in zip(self.weights, maps.layers, strict=True):
-            penalties.append(weight.penalty(layer.phi, layer.psi))
+        penalties = [
+            weight.penalty(layer.phi, layer.psi)
+            for weight, layer in zip(self.weights, maps.layers, strict=True)
+        ]
         return sum(penalties)
 
 
@@ -111,8 +111,7 @@ class CAE(Constrained):
     ):
         check_chain("layers", layers, frame.size)
         *inner, n = layers
-        beside = self.joint * len(frame.context_names)
-        sizes = [*inner, n + beside]
+        sizes = [*inner, n + (self.joint * len(frame.context_names))]
         super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
         self.embedding = nn.Identity()
 
@@ -258,7 +257,7 @@ class WeightsNcAE(Modulated):
         self.followers = nn.ModuleList(FollowingWeight(signal, n, r) for r, n in pairwise(layers))
 
     @classmethod
-    def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
+    def default_layers(cls, latent_dim: int, n: int) -> Shape:
         return typical_layers(latent_dim, n)
 
     def at(self, c: Tensor) -> LayerPairs:
@@ -275,8 +274,7 @@ class WeightsNcAE(Modulated):
         """Return mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
         total = torch.zeros(())
         for weight, layer in zip(self.weights, maps.layers, strict=True):
-            psi = expand_contexts(layer.psi, layer.phi)
-            apart = weight.penalty(layer.phi, psi)
+            apart = weight.penalty(layer.phi, expand_contexts(layer.psi, layer.phi))
             if apart.ndim > 1:
                 apart = apart.flatten(1).mean(1)
             total = total + apart

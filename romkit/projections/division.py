@@ -6,11 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair
-
-FOLDS, BLOCKS = 8, 5
-"""Most contexts that are left out in turn, and blocks in time where there are too few contexts."""
-
 
 class Division(NamedTuple):
     """Snapshots in pieces, and what is left out of a fit in turn.
@@ -29,54 +24,32 @@ class Division(NamedTuple):
     def most_terms(self) -> int:
         """Most terms of the context that are tried: a fit without a context has to determine them."""
         left_out = 3 if self.contexts < 7 else 4
-        least = min(self.contexts, 2)
-        return max(least, self.contexts - left_out)
+        return max(min(self.contexts, 2), self.contexts - left_out)
 
     @classmethod
-    def build(cls, c: Tensor) -> "Division":
+    def build(cls, c: Tensor, blocks: int = 5) -> "Division":
         """Division of snapshots with contexts c (N, p), in the order of time: by whole contexts, or
-        in blocks of time where no context lies between others, or where contexts move.
+        in so many blocks of time where no context lies between others, or where contexts move.
         """
-        contexts, number = _distinct(c)
-        count = len(contexts)
         rows = len(c)
-        moving = count > 1 and 2 * count > rows
-        if moving and rows > 3 * BLOCKS:
-            blocks = torch.arange(rows).tensor_split(BLOCKS)
-            folds = [[k] for k in range(BLOCKS)]
-            return cls(list(blocks), folds, count)
-        pieces = []
-        for k in range(count):
-            rows_of_context = torch.nonzero(number == k).flatten()
-            pieces.append(rows_of_context)
+        contexts, number = c[:1], torch.zeros(rows, dtype=torch.long)
+        if c.shape[1]:
+            contexts, number = c.unique(dim=0, return_inverse=True)
+        count = len(contexts)
+        if count > 1 and rows < 2 * count and rows > 3 * blocks:
+            pieces = list(torch.arange(rows).tensor_split(blocks))
+            return cls(pieces, [[k] for k in range(blocks)], count)
+        pieces = [torch.nonzero(number == k).flatten() for k in range(count)]
         inner = _inner(contexts)
-        if not inner:
-            return cls._divide_blocks(pieces)
-        folds = [[k] for k in inner]
-        return cls(pieces, folds, count)
-
-    @classmethod
-    def _divide_blocks(cls, pieces: list[Tensor]) -> "Division":
-        """Division of each context's snapshots into blocks of time, of which the k-th of all
-        contexts are left out together.
-        """
-        blocks: list[Tensor] = []
-        folds: list[list[int]] = [[] for _ in range(BLOCKS)]
-        for piece in pieces:
-            for fold, block in zip(folds, piece.tensor_split(BLOCKS), strict=True):
-                fold.append(len(blocks))
-                blocks.append(block)
-        return cls(blocks, folds, len(pieces))
+        if inner:
+            return cls(pieces, [[k] for k in inner], count)
+        # blocks of each context, of which the k-th of all contexts are left out together
+        parts = [part for piece in pieces for part in piece.tensor_split(blocks)]
+        folds = [list(range(k, len(parts), blocks)) for k in range(blocks)]
+        return cls(parts, folds, count)
 
 
-def _distinct(c: Tensor) -> Pair:
-    """Return contexts (C, p) of snapshots with contexts (N, p), and the number of each snapshot's."""
-    if c.shape[1] == 0:
-        return c[:1], torch.zeros(len(c), dtype=torch.long)
-    return c.unique(dim=0, return_inverse=True)
-
-
-def _inner(contexts: Tensor) -> list[int]:
+def _inner(contexts: Tensor, folds: int = 8) -> list[int]:
     """Return numbers of contexts to leave out: every second one without which all ranges stay as
     they are and that is no corner of them, since a fit without it would extrapolate.
     """
@@ -85,22 +58,14 @@ def _inner(contexts: Tensor) -> list[int]:
     varies = high > low
     if not bool(varies.any()):
         return []
-    contexts = contexts[:, varies]
-    low = low[varies]
-    high = high[varies]
-    at_ends = (contexts == low) | (contexts == high)
-    corner = at_ends.all(1)
-    alone = _isolated(contexts, low) | _isolated(contexts, high)
-    inside = torch.nonzero(~(corner | alone)).flatten().tolist()
+    at_low, at_high = contexts[:, varies] == low[varies], contexts[:, varies] == high[varies]
+    outer = (at_low | at_high).all(1)  # corners
+    for at_end in (at_low, at_high):  # (C, p)
+        # without a single end of a parameter, a fit would have to extrapolate
+        outer = outer | (at_end & (at_end.sum(0) == 1)).any(1)
+    inside = torch.nonzero(~outer).flatten().tolist()
     # neighbours that are both left out would leave a gap that no later fit has
     if len(contexts) > 5:
         inside = inside[::2]
-    step = max(1, math.ceil(len(inside) / FOLDS))
+    step = max(1, math.ceil(len(inside) / folds))
     return inside[::step]
-
-
-def _isolated(contexts: Tensor, end: Tensor) -> Tensor:
-    """Tell whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
-    at_end = contexts == end  # (C, p)
-    single = at_end.sum(0) == 1
-    return (at_end & single).any(1)

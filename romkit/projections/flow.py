@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
+from romkit.core.types import TensorTuple
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.linear import leading_modes
@@ -35,11 +36,6 @@ from romkit.projections.networks import (
     uniform,
 )
 from romkit.projections.sizes import check_embedding
-
-TURNING = 0.3
-"""Learning rate of the rotation, as a share of that of the networks; at their own rate it now and
-then turns to coordinates over which the manifold folds, before the networks have learned
-anything."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +61,13 @@ class ScaleAndShift:
 
     def __call__(self, x: Curve, y: Curve) -> Curve:
         g, s = _halves(run(self.network, y))
-        factor = pointwise(partial(_factor, 1), g)
-        scaled = product(torch.mul, x, factor)
+        scaled = product(torch.mul, x, pointwise(partial(_factor, 1), g))
         return tuple(map(torch.add, scaled, s))
 
     def inverse(self, x: Curve, y: Curve) -> Curve:
         g, s = _halves(run(self.network, y))
         shifted = tuple(map(torch.sub, x, s))
-        factor = pointwise(partial(_factor, -1), g)
-        return product(torch.mul, shifted, factor)
+        return product(torch.mul, shifted, pointwise(partial(_factor, -1), g))
 
 
 def _halves(curve: Curve) -> tuple[Curve, Curve]:
@@ -83,7 +77,7 @@ def _halves(curve: Curve) -> tuple[Curve, Curve]:
     return g, s
 
 
-def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
+def _factor(sign: int, g: Tensor, order: int) -> TensorTuple:
     """exp(±tanh g) and its derivatives up to this order."""
     t = g.tanh()
     value = (sign * t).exp()
@@ -141,18 +135,14 @@ class Couplings(Curves):
         free = tuple(derivative.new_zeros(*derivative.shape[:-1], beside) for derivative in z)
         for coupling in self.chain:
             fixed, free = coupling(free, fixed), fixed
-        curve = []
-        for latent, other in zip(free, fixed, strict=True):
-            rotated = self.rotation(joined(latent, other))
-            curve.append(rotated)
+        curve = [
+            self.rotation(joined(latent, other)) for latent, other in zip(free, fixed, strict=True)
+        ]
         return tuple(curve)
 
     def encoded(self, y: Curve) -> Curve:
         sizes = [self.m, self.n - self.m]
-        parts = []
-        for derivative in y:
-            rotated = self.rotation.inverse(derivative)
-            parts.append(rotated.split(sizes, dim=-1))
+        parts = [self.rotation.inverse(derivative).split(sizes, dim=-1) for derivative in y]
         fixed, free = zip(*parts, strict=True)
         # the first coupling moves what an encoder drops
         for coupling in reversed(self.chain[1:]):
@@ -282,9 +272,9 @@ class Flow(Projection):
     def at(self, c: Tensor) -> Couplings:
         signal = self.embedding(c)
         kinds: Iterator[type[Shift] | type[ScaleAndShift]] = cycle((Shift, ScaleAndShift))
-        chain: list[Shift | ScaleAndShift] = []
-        for kind, network in zip(kinds, self.couplings, strict=False):
-            chain.append(kind(network(signal)))
+        chain = [
+            kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)
+        ]
         return Couplings(self.rotation, chain, self.frame.size, self.latent_dim)
 
     @property
@@ -292,7 +282,8 @@ class Flow(Projection):
         """Rotation from the coordinates that couplings move to those of the state."""
         if self.turn is None:
             return Rotation(self.reflectors)
-        return Rotation(self.reflectors + TURNING * self.turn)
+        # turned by training at 0.3 of its rate
+        return Rotation(self.reflectors + 0.3 * self.turn)
 
     def initialise(self, y: Tensor, c: Tensor) -> None:
         """Turn the leading modes of the snapshots y (N, n) into the first coordinates."""

@@ -2,7 +2,7 @@
 coordinates of its maps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
-from romkit.core.types import Array, Names, Tensors
+from romkit.core.types import Array, ArrayPair, Entries, Names, TensorMap, Tensors
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_columns, context_ranges
 from romkit.data.layout import component_names
@@ -140,7 +140,7 @@ class Frame(nn.Module):
             self.register_buffer("coordinate_std", torch.ones(self.size))
         self.exact: Tensors = {}
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Frame":
+    def _apply(self, fn: TensorMap, recurse: bool = True) -> "Frame":
         super()._apply(fn, recurse)
         # else rounding of the scales would depend on the units of the data
         if self.state_scale.dtype == torch.float64:
@@ -200,7 +200,7 @@ class Frame(nn.Module):
         self._set(state_std=np.sqrt(variance))
         return self
 
-    def _chunk_moments(self, state: xr.DataArray) -> tuple[Array, Array]:
+    def _chunk_moments(self, state: xr.DataArray) -> ArrayPair:
         """Return mean and mean square (n,) of the deviations of complete snapshots from the mean of
         the basis, by dask.
 
@@ -223,7 +223,7 @@ class Frame(nn.Module):
             warn(f"{expected}, {got}; data.load() fills them in", DataWarning)
         return total / count, squares / count
 
-    def _trajectory_moments(self, state: xr.DataArray) -> tuple[Array, Array]:
+    def _trajectory_moments(self, state: xr.DataArray) -> ArrayPair:
         """Return values of one trajectory at a time: they are in a file, perhaps larger than
         memory.
         """
@@ -233,8 +233,7 @@ class Frame(nn.Module):
         count = 0
         for k in range(state.sizes["trajectory"]):
             deviation = state.isel(trajectory=k).values - mean
-            complete = np.isfinite(deviation).all(-1)
-            deviation = deviation[complete]
+            deviation = deviation[np.isfinite(deviation).all(-1)]
             total += deviation.sum(0)
             squares += (deviation**2).sum(0)
             count += len(deviation)
@@ -267,7 +266,7 @@ class Frame(nn.Module):
             if of_coordinates in inner.exact:
                 self.exact[name] = inner.exact[of_coordinates]
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Entries:
         """Return names and units as plain values, for a file."""
         return {name: getattr(self, name) for name in FIELDS}
 
@@ -376,9 +375,10 @@ def scale_groups(data: xr.Dataset) -> Array:
     owners: list[str] = []
     for variable in unchecked(layout_of)(data).variables:
         owners += [variable.name] * variable.size
-    groups = []
-    for unit, owner in zip(state_units(data), owners, strict=True):
-        groups.append(unit if unit else f"of {owner}")
+    groups = [
+        unit if unit else f"of {owner}"
+        for unit, owner in zip(state_units(data), owners, strict=True)
+    ]
     _, numbers = np.unique(groups, return_inverse=True)
     return numbers
 

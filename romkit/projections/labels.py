@@ -1,11 +1,11 @@
 """States and latents in arrays and datasets with labels."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import xarray as xr
 
 from romkit.core.errors import InputError
+from romkit.core.types import Kwargs
 from romkit.data import Layout
 from romkit.data.conversions import convert_state, convert_states
 from romkit.data.trajectories import check_components, check_grid
@@ -55,12 +55,8 @@ def label_states(x: object, frame: Frame) -> xr.DataArray:
     for variable in layout.variables:
         places.update(variable.dims)
     lead = [str(dim) for dim in data[name].dims if dim not in places]
-    coords = {}
-    for label, coord in data.coords.items():
-        if set(coord.dims) <= set(lead):
-            coords[label] = coord
-    values = layout.gather(data, lead)
-    return xr.DataArray(values, coords, (*lead, FULL))
+    coords = {label: coord for label, coord in data.coords.items() if set(coord.dims) <= set(lead)}
+    return xr.DataArray(layout.gather(data, lead), coords, (*lead, FULL))
 
 
 def _plain_states(
@@ -75,7 +71,7 @@ def _plain_states(
 
 
 def label_alike(
-    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict[str, Any]
+    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: Kwargs
 ) -> xr.DataArray | xr.Dataset:
     """Return states of romkit's schema with the labels of those that were given."""
     labels = dict(coords)

@@ -10,23 +10,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Names, Pair
+from romkit.core.types import Floats, Names, Pair, Shape, TensorTuple
 from romkit.projections.context_terms import ContextTerms
 from romkit.projections.division import Division
-
-
-class LatentSums(NamedTuple):
-    """Sums over the snapshots of one piece, for least squares of K monomials.
-
-    Attributes:
-        monomials: (N, K).
-        gram: (K, K) of the monomials.
-        moments: (K, R) of monomials with the residual.
-    """
-
-    monomials: Tensor
-    gram: Tensor
-    moments: Tensor
 
 
 class Sums(NamedTuple):
@@ -43,22 +29,19 @@ class Sums(NamedTuple):
     features: Tensor
     gram: Tensor
     moments: Tensor
-    terms: Tensor | None
+    terms: Tensor | None = None
 
     @classmethod
-    def sum_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
-        """Return sums of snapshots at contexts with these terms (N, Q)."""
-        products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
-        features = products.flatten(-2)
-        return cls(features, features.mT @ features, features.mT @ residual, None)
+    def sum_products(cls, features: Tensor, residual: Tensor) -> "Sums":
+        """Sum products of features (N, K) and of these with the residual (N, R)."""
+        return cls(features, features.mT @ features, features.mT @ residual)
 
     def fitted(self, weights: Tensor) -> Tensor:
         """Return residual (N, R) by coefficients (Q K, R)."""
         if self.terms is None:
             return self.features @ weights
         grid = weights.unflatten(0, (len(self.terms), -1))
-        at_context = torch.einsum("q,qkr->kr", self.terms, grid)
-        return self.features @ at_context
+        return self.features @ torch.einsum("q,qkr->kr", self.terms, grid)
 
 
 class NormalEquations(NamedTuple):
@@ -75,13 +58,11 @@ def summed(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
     rows = sum(len(piece.features) for piece in sums)
     if all(piece.terms is not None for piece in sums):
         return *_at_contexts(sums), rows
-    grams, moments = [], []
+    pairs = []
     for piece in sums:
-        of_gram, of_moments = piece.gram, piece.moments
-        if piece.terms is not None:
-            of_gram, of_moments = _at_contexts([piece])
-        grams.append(of_gram)
-        moments.append(of_moments)
+        stays = piece.terms is not None
+        pairs.append(_at_contexts([piece]) if stays else (piece.gram, piece.moments))
+    grams, moments = zip(*pairs, strict=True)
     return functools.reduce(torch.add, grams), functools.reduce(torch.add, moments), rows
 
 
@@ -126,9 +107,9 @@ class Tried:
             one.
     """
 
-    degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 9)
-    context_degrees: tuple[int, ...] = (0, 1, 2, 3)
-    ridges: tuple[float, ...] = tuple(10.0**-power for power in range(11))
+    degrees: Shape = (1, 2, 3, 4, 5, 6, 7, 9)
+    context_degrees: Shape = (0, 1, 2, 3)
+    ridges: Floats = tuple(10.0**-power for power in range(11))
     first: float = 1e-6
     rows: int = 4000
     monomials: int = 130
@@ -213,7 +194,7 @@ class LeftOut:
     c: Tensor
     terms: Callable[[Sequence[str], int], ContextTerms]
     division: Division
-    kept: dict[int, list[LatentSums]] = field(default_factory=dict)
+    kept: dict[int, list[Sums]] = field(default_factory=dict)
     tried: Tried = field(default_factory=Tried)
 
     def trials(self, settings: Settings, warps: Sequence[Sequence[str]]) -> list[Trial]:
@@ -239,8 +220,7 @@ class LeftOut:
         """(Q, K, R) coefficients for all snapshots."""
         terms, monomials = self._features(settings)
         gram, moments, _ = summed(self._sums(terms, monomials))
-        ridge = settings.ridge * len(self.z)
-        weights = regularised(gram, ridge, moments)  # (Q K, R)
+        weights = regularised(gram, settings.ridge * len(self.z), moments)  # (Q K, R)
         return weights.unflatten(0, (len(terms), -1))
 
     def _features(self, settings: Settings) -> tuple[ContextTerms, Monomials]:
@@ -250,12 +230,8 @@ class LeftOut:
 
     def validation_contexts(self) -> Tensor:
         """Return contexts (C, p) of the pieces that are left out, one fold after the other."""
-        contexts = []
-        for fold in self.division.folds:
-            for k in fold:
-                row = self.division.pieces[k][0]
-                contexts.append(self.c[row])
-        return torch.stack(contexts)
+        first = [self.division.pieces[k][0] for fold in self.division.folds for k in fold]
+        return self.c[torch.stack(first)]
 
     def drop_folds(self, settings: Settings) -> Pair:
         """`validation_contexts`, and the coefficients of the monomials there (C, K, R), of least
@@ -270,8 +246,7 @@ class LeftOut:
             weights = regularised(system.gram, ridge, system.moments)  # (Q K, R)
             weights = weights.unflatten(0, (len(terms), -1))
             for _ in system.fold:
-                at_context = torch.einsum("q,qkr->kr", next(values), weights)
-                coefficients.append(at_context)
+                coefficients.append(torch.einsum("q,qkr->kr", next(values), weights))
         return contexts, torch.stack(coefficients)
 
     def thinned(self) -> "LeftOut":
@@ -280,8 +255,7 @@ class LeftOut:
         if step == 1:
             return self
         pieces = [piece[::step] for piece in self.division.pieces]
-        division = self.division._replace(pieces=pieces)
-        return replace(self, division=division, kept={})
+        return replace(self, division=self.division._replace(pieces=pieces), kept={})
 
     def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
         """Return the better of `best` of each degree and the best of the settings that are not
@@ -308,19 +282,16 @@ class LeftOut:
         systems = self._systems(sums)
 
         def trial(ridge: float) -> Trial:
-            error, of_folds = self._error(sums, systems, ridge)
-            return Trial(replace(settings, ridge=ridge), error, of_folds)
+            return Trial(replace(settings, ridge=ridge), *self._error(sums, systems, ridge))
 
         if settings.ridge is not None:
             return trial(settings.ridge)
         ridges = self.tried.ridges
         middle = trial(self.tried.first)
         start = ridges.index(self.tried.first)
-        larger = ridges[:start][::-1]
-        smaller = ridges[start + 1 :]
-        best = _downhill(map(trial, larger), middle)
+        best = _downhill(map(trial, ridges[:start][::-1]), middle)
         if best is middle:
-            best = _downhill(map(trial, smaller), middle)
+            best = _downhill(map(trial, ridges[start + 1 :]), middle)
         return best
 
     def _candidates(self, settings: Settings) -> Iterator[Settings]:
@@ -337,10 +308,11 @@ class LeftOut:
             return [settings.degree]
         m = self.z.shape[1]
         largest = min(self.tried.monomials, len(self.z))
-        degrees = []
-        for degree in self.tried.degrees:
-            if degree <= 2 or len(Monomials(m, degree)) <= largest:
-                degrees.append(degree)
+        degrees = [
+            degree
+            for degree in self.tried.degrees
+            if degree <= 2 or len(Monomials(m, degree)) <= largest
+        ]
         return degrees
 
     def _context_degrees(self, settings: Settings, size: int) -> list[int]:
@@ -361,14 +333,9 @@ class LeftOut:
         systems = []
         for fold in self.division.folds:
             # sums without a fold are those of all, less its own: a fit costs no pass over the data
-            gram_of_fold, moments_of_fold, rows_of_fold = summed([sums[k] for k in fold])
-            system = NormalEquations(
-                gram - gram_of_fold,
-                moments - moments_of_fold,
-                rows - rows_of_fold,
-                fold,
-            )
-            systems.append(system)
+            of_gram, of_moments, of_rows = summed([sums[k] for k in fold])
+            left = gram - of_gram, moments - of_moments, rows - of_rows
+            systems.append(NormalEquations(*left, fold))
         return systems
 
     def _error(
@@ -381,48 +348,42 @@ class LeftOut:
             square = count = 0
             for k in system.fold:
                 residual = self.residual[self.division.pieces[k]]
-                deviation = sums[k].fitted(weights) - residual  # (N, R)
-                square += deviation.square().sum()
+                square += (sums[k].fitted(weights) - residual).square().sum()
                 count += len(residual)
             squares.append(square)
             counts.append(count)
-        total = torch.stack(squares)
-        number = torch.tensor(counts)
+        total, number = torch.stack(squares), torch.tensor(counts)
         mean = total.sum() / number.sum().clamp(min=1)
-        of_folds = total / number.clamp(min=1)
-        return float(mean) ** 0.5, of_folds.sqrt()
+        return float(mean) ** 0.5, (total / number.clamp(min=1)).sqrt()
 
     def _sums(self, terms: ContextTerms, monomials: Monomials) -> list[Sums]:
         pieces = self.division.pieces
-        of_pieces = self._latent_sums(monomials)
         # of all pieces at once: each call costs as much as a thousand snapshots
         of_contexts = self._piece_rows(terms(self.c[torch.cat(pieces)]))  # (N, Q) each
         sums = []
-        for piece, of_context, of_latents in zip(pieces, of_contexts, of_pieces, strict=True):
-            stays = len(piece) > 0 and bool((of_context == of_context[0]).all())
-            if stays:
-                of_piece = Sums(*of_latents, of_context[0])
-            else:
-                of_piece = Sums.sum_contexts(of_context, of_latents, self.residual[piece])
-            sums.append(of_piece)
+        for piece, of_context, latents in zip(
+            pieces, of_contexts, self._latent_sums(monomials), strict=True
+        ):
+            if len(piece) > 0 and bool((of_context == of_context[0]).all()):
+                sums.append(latents._replace(terms=of_context[0]))
+                continue
+            products = of_context.unsqueeze(-1) * latents.features.unsqueeze(-2)  # (N, Q, K)
+            sums.append(Sums.sum_products(products.flatten(-2), self.residual[piece]))
         return sums
 
-    def _latent_sums(self, monomials: Monomials) -> list[LatentSums]:
+    def _latent_sums(self, monomials: Monomials) -> list[Sums]:
         """Return sums of the monomials alone, of each piece."""
         degree = monomials.degree
-        if degree in self.kept:
-            return self.kept[degree]
-        pieces = self.division.pieces
-        monomials_of_pieces = self._piece_rows(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
-        sums = []
-        for piece, features in zip(pieces, monomials_of_pieces, strict=True):
-            gram = features.mT @ features
-            moments = features.mT @ self.residual[piece]
-            sums.append(LatentSums(features, gram, moments))
-        self.kept[degree] = sums
-        return sums
+        if degree not in self.kept:
+            pieces = self.division.pieces
+            features = self._piece_rows(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
+            self.kept[degree] = [
+                Sums.sum_products(of_piece, self.residual[piece])
+                for piece, of_piece in zip(pieces, features, strict=True)
+            ]
+        return self.kept[degree]
 
-    def _piece_rows(self, rows: Tensor) -> tuple[Tensor, ...]:
+    def _piece_rows(self, rows: Tensor) -> TensorTuple:
         """Return rows of all pieces, one after the other, as those of each piece."""
         return rows.split([len(piece) for piece in self.division.pieces])
 

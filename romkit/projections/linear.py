@@ -84,8 +84,7 @@ def leading_modes(y: Tensor, number: int) -> Tensor:
         further = torch.eye(len(modes), number - modes.shape[1], dtype=modes.dtype)
         if not further.numel():
             return modes
-        columns = torch.cat([modes, further], dim=1)
-        return torch.linalg.qr(columns).Q
+        return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q
     gram = y.mT @ y
     if not bool(gram.isfinite().all()):
         raise InputError(

@@ -6,7 +6,7 @@ from geoopt.manifolds.base import Manifold
 from geoopt.utils import size2shape
 from torch import Tensor
 
-from romkit.core.types import Pair
+from romkit.core.types import Pair, Shape
 from romkit.projections import geometry
 from romkit.projections.geometry import EuclideanMetric, Fractional
 
@@ -78,8 +78,7 @@ class BiorthogonalManifold(Manifold):
             harmless = torch.where(far, pair, _origin(pair))
             pair = torch.where(far, _turned(harmless), pair)
         restored = geometry.restore(geometry.restore(pair))
-        is_point = error <= _rounding(pair)
-        return _joined(torch.where(is_point, pair, restored))
+        return _joined(torch.where(error <= _rounding(pair), pair, restored))
 
     def retr(self, x: Tensor, u: Tensor) -> Tensor:
         """Return the point reached from x along u, equal to x + u to first order."""
@@ -96,8 +95,7 @@ class BiorthogonalManifold(Manifold):
         transport.
         """
         y, w = self.retraction.retract_and_carry(*map(_halves, (x, u, v)))
-        transported = self.metric.project(y, w)
-        return _joined(y), _joined(transported)
+        return _joined(y), _joined(self.metric.project(y, w))
 
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Return the second result of `retr_transp`."""
@@ -144,13 +142,12 @@ class BiorthogonalManifold(Manifold):
         self._assert_check_shape(shape, "x")
         *lead, rows, r = shape
         zeros = torch.zeros(*lead, 2, rows // 2, r, dtype=dtype, device=device)
-        point = _joined(_origin(zeros))
-        return ManifoldTensor(point, manifold=self)
+        return ManifoldTensor(_joined(_origin(zeros)), manifold=self)
 
     def extra_repr(self) -> str:
         return f"metric={self.metric}, retraction={self.retraction}"
 
-    def _check_shape(self, shape: tuple[int, ...], name: str) -> Verdict:
+    def _check_shape(self, shape: Shape, name: str) -> Verdict:
         if len(shape) >= 2:
             rows, r = shape[-2:]
             if rows % 2 == 0 and rows >= 2 * r > 0:

@@ -49,6 +49,12 @@ class EncoderDecoder(abc.ABC):
         """
         return _forward(self.decode, z, w)
 
+    def decode_jacobian(self, z: Tensor) -> Dual:
+        """Return the decoded state (..., n) and its derivative (..., n, m) at latents (..., m)."""
+        unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
+        y, columns = self.decode_jvp(z.unsqueeze(-2), unit.expand(*z.shape, -1))  # (..., m, n)
+        return Dual(y.squeeze(-2), columns.mT)
+
     def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
         """Return the maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift
         + a W; None elsewhere.

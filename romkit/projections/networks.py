@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from romkit.core.broadcast import align, matmul
-from romkit.core.types import Dual
+from romkit.core.types import Dual, Shape, TensorTuple
 from romkit.projections.maps import EncoderDecoder
 
 
-def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:
+def relu(x: Tensor, order: int) -> TensorTuple:
     """max(x, 0) and its derivatives up to this order."""
     value = torch.relu(x)
     if order == 0:
@@ -27,7 +27,7 @@ def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     return (value, slope, torch.zeros_like(x))[: order + 1]
 
 
-def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
+def silu(x: Tensor, order: int) -> TensorTuple:
     """x · sigmoid(x) and its derivatives up to this order."""
     if order == 0:
         return (torch.nn.functional.silu(x),)
@@ -105,15 +105,14 @@ class Embedding(nn.Module):
         return signal
 
 
-def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
+def uniform(shape: Shape, bound: float, generator: torch.Generator) -> Tensor:
     """Uniform in [-bound, bound], drawn in float64 so that a seed means the same in every
     precision.
     """
     if _is_sizing():
         return torch.empty(shape)
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
-    centred = (2 * draw - 1) * bound
-    return centred.to(torch.get_default_dtype())
+    return ((2 * draw - 1) * bound).to(torch.get_default_dtype())
 
 
 Curve = tuple[Tensor, ...]
@@ -143,16 +142,10 @@ def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Cur
     """B(x, y) along two curves, of a form that is linear in each."""
     curve = [form(x[0], y[0])]
     if len(x) > 1:
-        of_x = form(x[1], y[0])
-        of_y = form(x[0], y[1])
-        rate = of_x + of_y
-        curve.append(rate)
+        curve.append(form(x[1], y[0]) + form(x[0], y[1]))
     if len(x) > 2:
-        of_x = form(x[2], y[0])
-        of_y = form(x[0], y[2])
         mixed = form(x[1], y[1])
-        acceleration = of_x + 2 * mixed + of_y
-        curve.append(acceleration)
+        curve.append(form(x[2], y[0]) + 2 * mixed + form(x[0], y[2]))
     return tuple(curve)
 
 

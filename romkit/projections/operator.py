@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Array, Chunked, Dual
+from romkit.core.types import Array, Chunked, Dual, Kwargs, Operation, Shape
 from romkit.data import DIMS
 from romkit.data.schema import check_chunks
 from romkit.engine.threads import one_thread
@@ -51,7 +51,7 @@ class PolynomialMaps(NamedTuple):
     monomials: Monomials
     rows: Tensor
     test: Tensor
-    decoder: tuple[Callable[..., Any], Callable[..., Any]]
+    decoder: tuple[Operation, Operation]
 
 
 class Operator:
@@ -146,17 +146,14 @@ class Operator:
         x = self._checked("x", x, self.state_size)
         v = self._checked("v", v, self.state_size)
         y = self._frame.normalise(x)
-        dy = self._frame.normalise_tangent(v)
-        return self._maps.encode_jvp(y, dy)
+        return self._maps.encode_jvp(y, self._frame.normalise_tangent(v))
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
         z = self._checked("z", z, self.latent_dim)
         w = self._checked("w", w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
-        x = self._frame.denormalise(y)
-        v = self._frame.denormalise_tangent(dy)
-        return Dual(x, v)
+        return Dual(self._frame.denormalise(y), self._frame.denormalise_tangent(dy))
 
     def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
@@ -164,13 +161,9 @@ class Operator:
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
-        z = self._checked("z", z, self.latent_dim)
-        unit = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device)
-        directions = unit.expand(*z.shape, -1)  # (..., m, m)
-        y, columns = self._maps.decode_jvp(z.unsqueeze(-2), directions)  # (..., 1, n), (..., m, n)
-        x = self._frame.denormalise(y).squeeze(-2)
-        jacobian = self._frame.denormalise_tangent(columns).mT
-        return Dual(x, jacobian)
+        y, J = self._maps.decode_jacobian(self._checked("z", z, self.latent_dim))
+        jacobian = self._frame.denormalise_tangent(J.mT).mT
+        return Dual(self._frame.denormalise(y), jacobian)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent
@@ -178,8 +171,7 @@ class Operator:
         """
         z = self._checked("z", z, self.latent_dim)
         w = self._checked("w", w, self.latent_dim)
-        curvature = self._maps.decode_curvature(z, w)
-        return self._frame.denormalise_tangent(curvature)
+        return self._frame.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     def last_layer(self) -> LastLayer | None:
         """Return the last layer of the decoder, where it is affine; None elsewhere, and for a
@@ -216,8 +208,7 @@ class Operator:
         rows = torch.cat([constant, varying], dim=-2)  # (..., K, n)
         unit = torch.eye(self.state_size, dtype=dual.dtype, device=dual.device)
         test = frame.normalise_tangent(unit) @ dual  # (..., n, m)
-        decoder = tuple(self._maps.decoder)
-        return PolynomialMaps(monomials, rows, test, decoder)
+        return PolynomialMaps(monomials, rows, test, tuple(self._maps.decoder))
 
     def _checked(self, name: str, x: Tensor, size: int) -> Tensor:
         """x (..., size) in the precision of the projection; cheap, since fields call operators in
@@ -239,7 +230,7 @@ class Operator:
             return False
         return not x.is_meta or tensors.recording()
 
-    def _leads(self, lead: tuple[int, ...]) -> bool:
+    def _leads(self, lead: Shape) -> bool:
         """Tell whether leading axes match those of the contexts from the left."""
         for number, of_context in zip(lead, self._lead, strict=False):
             spreads = 1 in (number, of_context)
@@ -280,10 +271,7 @@ class Operator:
         array = self._coordinates(method, given)
         values = array.data
         *lead, last = array.dims
-        coords = {}
-        for name, coord in array.coords.items():
-            if last not in coord.dims:
-                coords[name] = coord
+        coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
         if self._seeds is not None and "seed" not in lead[:1]:
             values = values[None]
             lead = ["seed", *lead]
@@ -310,7 +298,7 @@ class Operator:
         given: xr.DataArray | xr.Dataset,
         values: object,
         lead: list[str],
-        coords: dict[str, Any],
+        coords: Kwargs,
     ) -> xr.DataArray | xr.Dataset:
         """Return states as variables of the layout: one where an array of states was given."""
         layout = self._frame.fields
@@ -327,20 +315,18 @@ class Operator:
         if values.dtype.kind == "f":
             dtype = values.dtype
         if isinstance(values, Array):
-            numbers = tensors.tensor(_argument(method), values).to(self._dtype)
-            result = self._apply_numbers(method, numbers).numpy()
-            return result.astype(dtype, copy=False)
-        if method == "__call__":
-            latents = self._encoded_chunks(values)
-            return self._decoded_chunks(latents).astype(dtype)
-        if method == "encode":
-            return self._encoded_chunks(values).astype(dtype)
-        return self._decoded_chunks(values).astype(dtype)
+            name = "z" if method == "decode" else "x"
+            numbers = tensors.tensor(name, values).to(self._dtype)
+            return self._apply_numbers(method, numbers).numpy().astype(dtype, copy=False)
+        if method != "decode":
+            values = self._encoded_chunks(values)
+        if method != "encode":
+            values = self._decoded_chunks(values)
+        return values.astype(dtype)
 
     def _encoded_chunks(self, states: Chunked) -> Chunked:
         """Latents (..., m) of states (..., n) in chunks."""
-        check_chunks("x", "states", states.shape)
-        self._check_chunk_shape("x", states, self.state_size)
+        self._check_chunks("x", "states", states, self.state_size)
         P = self
         basis = self._frame.basis
         if basis is not None:
@@ -353,12 +339,12 @@ class Operator:
 
     def _decoded_chunks(self, latents: Chunked) -> Chunked:
         """Return states (..., n) of latents (..., m) in chunks."""
-        check_chunks("z", "latents", latents.shape)
-        self._check_chunk_shape("z", latents, self.latent_dim)
+        self._check_chunks("z", "latents", latents, self.latent_dim)
         return self.in_chunks(Operator.decode, latents, self.state_size)
 
-    def _check_chunk_shape(self, name: str, values: Chunked, size: int) -> None:
-        """Refuse what a chunk would refuse when it is computed."""
+    def _check_chunks(self, name: str, meaning: str, values: Chunked, size: int) -> None:
+        """Raise unless an array in chunks has a shape that `_checked` takes."""
+        check_chunks(name, meaning, values.shape)
         without_memory = torch.empty((), dtype=self._dtype).expand(values.shape)
         self._checked(name, without_memory, size)
 
@@ -379,8 +365,7 @@ class Operator:
         frame = self._frame
         std = tensors.divisor(self._frame.state_std)
         mean = frame.denormalise(torch.zeros_like(frame.state_shift))
-        completed = torch.where(missing, mean, x)
-        start = self.encode(completed)
+        start = self.encode(torch.where(missing, mean, x))
         if not bool(missing.any()):
             return start
 
@@ -390,8 +375,7 @@ class Operator:
 
         # in deviations of the components, so that units do not weigh them
         nearest = encoded(x / std, start, decode_jacobian)
-        lacks = missing.any(-1, keepdim=True)
-        return torch.where(lacks, nearest, start)
+        return torch.where(missing.any(-1, keepdim=True), nearest, start)
 
     def in_chunks(self, function: "OfChunk", values: Chunked, size: Count) -> Chunked:
         """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;
@@ -414,8 +398,7 @@ class Operator:
             c = c.reshape(*lead, -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
             with one_thread(), torch.no_grad():
-                maps = at(frame.normalise_context(c))
-                return function(make(maps=maps, context=c), x)
+                return function(make(maps=at(frame.normalise_context(c)), context=c), x)
 
         return da.apply_gufunc(
             apply_chunk,
@@ -445,11 +428,6 @@ class Operator:
             # a context that many states share goes with every chunk of them
             chunks.append(cut if number == of_states else -1)
         return x, da.from_array(c, chunks=(*chunks, -1))
-
-
-def _argument(method: str) -> str:
-    """Return name of the argument of a method."""
-    return "z" if method == "decode" else "x"
 
 
 def _expanded(values: Array | Chunked, axes: int) -> Array | Chunked:

@@ -18,7 +18,7 @@ from romkit.core.boundary import Count, Natural, Positive, unchecked, validated
 from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
-from romkit.core.types import Dual, Names
+from romkit.core.types import Entries, Names
 from romkit.data.coordinates import COORDINATES, PLAIN, are_worth_a_try
 from romkit.projections.base import Projection
 from romkit.projections.context_terms import ContextTerms
@@ -75,8 +75,7 @@ def powers(degree: int, z: Curve) -> Curve:
     level = z
     levels = [z]
     for k in range(2, degree + 1):
-        times_latents = partial(multiplied, degree=k)
-        level = product(times_latents, z, level)
+        level = product(partial(multiplied, degree=k), z, level)
         levels.append(level)
     curve = []
     for of_levels in zip(*levels, strict=True):  # value, then tangents
@@ -97,13 +96,10 @@ class Polynomial(Networks):
         self.monomials = monomials
         self.weight = weight
         self.dual = dual
-        zero = dual.new_zeros(dual.shape[-1])
-        encoder = Affine(dual, zero)
+        encoder = Affine(dual, dual.new_zeros(dual.shape[-1]))
         constant = weight[..., 0, :]
-        rows = weight[..., 1:, :]
-        decoder = Affine(rows, constant)
-        lift = partial(powers, monomials.degree)
-        super().__init__([encoder], [lift, decoder])
+        decoder = Affine(weight[..., 1:, :], constant)
+        super().__init__([encoder], [partial(powers, monomials.degree), decoder])
 
     takes_gaps = True
 
@@ -252,7 +248,7 @@ class PolynomialManifold(Projection):
 
     def initialise(
         self, y: Tensor, c: Tensor, rollouts: "Rollouts | None" = None, rounds: int = 3
-    ) -> dict[str, object]:
+    ) -> Entries:
         """Fit the manifold to snapshots y (N, n) at contexts c (N, p), normalised, in the order of
         time.
 
@@ -290,19 +286,11 @@ class PolynomialManifold(Projection):
         completed = filled(y)
         rows = torch.nonzero(y.isnan().any(1)).flatten()
         double = copy.deepcopy(self).double()
-        unit = torch.eye(self.latent_dim, dtype=torch.float64)
         for chunk in rows.split(at_once):
             maps = double.at(c[chunk])
-
-            def decode_jacobian(z: Tensor, maps: Polynomial = maps) -> Dual:
-                directions = unit.expand(*z.shape, -1)
-                image, columns = maps.decode_jvp(z.unsqueeze(-2), directions)
-                return Dual(image.squeeze(-2), columns.mT)
-
             gaps = y[chunk]
             start = maps.encode(completed[chunk])
-            z = encoded(gaps, start, decode_jacobian)
-            on_manifold = maps.decode(z)
+            on_manifold = maps.decode(encoded(gaps, start, maps.decode_jacobian))
             # fewer components than latents do not determine a point of the manifold
             on_manifold = torch.where(on_manifold.isfinite(), on_manifold, completed[chunk])
             snapshots[chunk] = torch.where(gaps.isnan(), on_manifold, gaps)
@@ -310,7 +298,7 @@ class PolynomialManifold(Projection):
 
     def _fit(
         self, y: Tensor, c: Tensor, rollouts: "Rollouts | None", most_modes: int = 256
-    ) -> dict[str, object]:
+    ) -> Entries:
         """Fit to complete snapshots; the decoder reaches so many modes at most."""
         frame = copy.deepcopy(self.frame).double()
         c = frame.denormalise_context(c)
@@ -330,7 +318,7 @@ class PolynomialManifold(Projection):
             if not self.ladder.continues(errors):
                 break
         best = fits[self.ladder.fewest(errors)]
-        facts: dict[str, object] = {}
+        facts: Entries = {}
         if rollouts is not None:
             bound = self.ladder.judged * max(min(errors), self.ladder.enough)
             near: list[Fitted] = []
@@ -473,10 +461,7 @@ class Fitted(NamedTuple):
 
     def within(self, error: Callable[[Trial], float], bound: float) -> "list[Fitted]":
         """Return the fit with each of its trials whose error is within a bound."""
-        fits = []
-        for trial in self.trials:
-            if error(trial) <= bound:
-                fits.append(self._replace(chosen=trial))
+        fits = [self._replace(chosen=trial) for trial in self.trials if error(trial) <= bound]
         return fits
 
     def operator(

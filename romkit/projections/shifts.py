@@ -209,5 +209,4 @@ def _place_variance(values: Array) -> float:
     on the place.
     """
     of_places = values.mean(0).var(-1)  # (variables,)
-    share = of_places / values.var((0, 2))
-    return float(share.max())
+    return float((of_places / values.var((0, 2))).max())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from romkit.core import checks
 from romkit.core.boundary import Count, Sizes, validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Entries, Shape
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 
@@ -41,7 +42,7 @@ def architecture(
     latent_dim: Count | None = None,
     layers: Sizes | None = None,
     **settings: object,
-) -> dict[str, object]:
+) -> Entries:
     """Return arguments that build `method` for this state and context.
 
     Args:
@@ -73,21 +74,19 @@ def architecture(
             fix="add the coordinate, or fit a method without context such as 'cae'",
         )
     defaults = _defaults(method)
-    sizes: dict[str, object] = {"embedding": (len(frame.context_names), 4, 4)}
+    sizes: Entries = {"embedding": (len(frame.context_names), 4, 4)}
     of_layers = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted}
     needed = of_layers - {*settings} - defaults
     is_sized = latent_dim is not None or layers is not None
     if not of_layers:
         _warn_sizes(method, latent_dim=latent_dim, layers=layers)
     if is_sized or needed:
-        chain = _chain(method, frame.size, latent_dim, layers)
-        sizes |= _layer_sizes(chain)
+        sizes |= _layer_sizes(_chain(method, frame.size, latent_dim, layers))
     # a default of the method's own is the better guess
     guessed = {"embedding", "units"} & defaults
-    config = {}
-    for name, size in sizes.items():
-        if name in accepted and name not in guessed:
-            config[name] = size
+    config = {
+        name: size for name, size in sizes.items() if name in accepted and name not in guessed
+    }
     return config | settings
 
 
@@ -108,7 +107,7 @@ def _defaults(method: type[Projection]) -> set[str]:
     return names
 
 
-def _layer_sizes(chain: Sequence[int]) -> dict[str, object]:
+def _layer_sizes(chain: Sequence[int]) -> Entries:
     """Return arguments of methods by the sizes (m, ..., n) from the latent side to the state."""
     m = chain[0]
     units = min(64, max(24, 4 * m))
@@ -128,7 +127,7 @@ def arguments(method: type[Projection]) -> list[str]:
 
 def _chain(
     method: type[Projection], n: int, latent_dim: int | None, layers: Sequence[int] | None
-) -> tuple[int, ...]:
+) -> Shape:
     """Return sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if latent_dim is None:

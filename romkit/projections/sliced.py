@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core.types import Entries, Kwargs
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.maps import EncoderDecoder
@@ -34,8 +35,7 @@ class SlicedMaps(Curves):
         shape = self.frame.normalise(value)
         if not rates:
             return _append_phases([self.maps.encode(shape)], aligned)
-        tangents = map(self.frame.normalise_tangent, rates)
-        z = self.maps.encode_jvp(shape, *tangents)
+        z = self.maps.encode_jvp(shape, *map(self.frame.normalise_tangent, rates))
         return _append_phases(z, aligned)
 
     def decoded(self, z: Curve) -> Curve:
@@ -51,9 +51,7 @@ class SlicedMaps(Curves):
 
 def _append_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
     """Return shapes with the phases, which stand last in others."""
-    curve = []
-    for shape, phase in zip(shapes, phases, strict=True):
-        curve.append(joined(shape, phase[..., -1:]))
+    curve = [joined(shape, phase[..., -1:]) for shape, phase in zip(shapes, phases, strict=True)]
     return tuple(curve)
 
 
@@ -94,8 +92,8 @@ class Sliced(Projection):
         generator: torch.Generator,
         *,
         method: str,
-        settings: dict[str, object],
-        wave: dict[str, Any],
+        settings: Entries,
+        wave: Kwargs,
     ):
         super().__init__(frame, {"method": method, "settings": settings, "wave": wave})
         self.wave = Wave(**(wave | {"units": tuple(wave["units"])}))

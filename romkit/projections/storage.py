@@ -15,7 +15,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import LEARNED, Header, existing, expanded, plain, reason
-from romkit.core.types import Names, Tensors
+from romkit.core.types import Entries, Names, PathLike, Tensors
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.methods import METHODS, method_named
@@ -115,8 +115,7 @@ def unstack(stacked: Projection) -> list[Projection]:
     for seed, report in enumerate(reports):
         model = copy.deepcopy(stacked)
         for name, parameter in dict(stacked.named_parameters()).items():
-            value = parameter.detach()[seed].clone()
-            _replace(model, name, value, parameter.requires_grad)
+            _replace(model, name, parameter.detach()[seed].clone(), parameter.requires_grad)
         model.seeds = None
         model.report = dict(report)
         models.append(model)
@@ -129,18 +128,6 @@ def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: b
     replacement = nn.Parameter(value, requires_grad=requires_grad)
     setattr(module.get_submodule(owner), leaf, replacement)
 
-
-FAULTS = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Errors of classes on arguments that are not theirs."""
 
 BASIS = "basis."
 """Prefix of the names of the tensors of a basis."""
@@ -168,7 +155,7 @@ def pretrained() -> Names:
     return tuple(sorted(file.stem for file in PRETRAINED.glob("*.safetensors")))
 
 
-def find(path: str | os.PathLike[str]) -> Path:
+def find(path: PathLike) -> Path:
     """Return the file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
     # false, without an error, for names that no file can have
@@ -204,7 +191,16 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
             half precision.
     """
     cls = type(projection)
+    registered = method_named(projection.name)
+    if registered is None or registered.__qualname__ != cls.__qualname__:
+        raise InputError(
+            "projection",
+            expected=f"{cls.__name__} with a name of its own",
+            got=f"{projection.name!r}, which is another's",
+            fix=f"set {cls.__name__}.name",
+        )
     tensors = _tensors(projection)
+    _check_numbers(cls, tensors)
     basis_rank = None
     if projection.basis is not None:
         basis_rank = projection.basis.rank
@@ -221,7 +217,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     # now, and not when the file is opened some day
     try:
         _rebuild(cls, header, tensors)
-    except FAULTS as error:
+    except Exception as error:  # of any kind: the class may be the user's
         raise InputError(
             "projection.config",
             expected="arguments that rebuild it",
@@ -241,38 +237,14 @@ def _tensors(projection: Projection) -> Tensors:
     tensors = {}
     for name, tensor in projection.state_dict().items():
         tensors[name] = tensor.detach().cpu()
-    _check_packable(projection, tensors)
     for owner, module in projection.named_modules():
-        if not isinstance(module, Frame):
-            continue
-        for name, value in module.exact.items():
-            tensors[f"{owner}.exact.{name}"] = value
+        if isinstance(module, Frame):
+            for name, value in module.exact.items():
+                tensors[f"{owner}.exact.{name}"] = value
     if projection.basis is not None:
-        _, of_basis = bases.packed(projection.basis)
-        for name, tensor in of_basis.items():
+        for name, tensor in bases.packed(projection.basis)[1].items():
             tensors[f"{BASIS}{name}"] = tensor
     return tensors
-
-
-def _check_packable(projection: Projection, tensors: Tensors) -> None:
-    """Raise unless the method is known by its name, and its numbers have a usual precision."""
-    cls = type(projection)
-    registered = method_named(projection.name)
-    if registered is None or registered.__qualname__ != cls.__qualname__:
-        raise InputError(
-            "projection",
-            expected=f"{cls.__name__} with a name of its own",
-            got=f"{projection.name!r}, which is another's",
-            fix=f"set {cls.__name__}.name",
-        )
-    fault = _precision(cls, tensors)
-    if fault:
-        raise InputError(
-            "projection",
-            expected="one in float32 or float64",
-            got=fault,
-            fix="save projection.float()",
-        )
 
 
 def _is_column_major(tensor: torch.Tensor) -> bool:
@@ -285,7 +257,7 @@ def _is_column_major(tensor: torch.Tensor) -> bool:
     return tensor.mT.is_contiguous()
 
 
-def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> Projection:
+def unpacked(path: PathLike, header: Header, tensors: Tensors) -> Projection:
     """Return the projection of a file, on the CPU and in the precision that it was saved in.
 
     Raises:
@@ -299,82 +271,61 @@ def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> 
             fix="import the module that defines it first, romkit --import FILE.py in a shell",
         )
     try:
-        _check_seeds(header, tensors)
-        _check_divisors(tensors)
-        if fault := _precision(method, _own(tensors)):
-            raise ValueError(fault)
-        projection = _rebuild(method, header, tensors)
-        _check_reports(projection.report, header["seeds"])
-    except FAULTS as error:
+        _check_numbers(method, tensors)
+        return _rebuild(method, header, tensors)
+    except Exception as error:  # of any kind: the file may hold anything
         raise FileError(
             path,
             problem=f"does not fit {method.__name__} as it is here ({reason(error)})",
             fix=f"load it with romkit {header.get('romkit')!s:.20}, which saved it",
         ) from error
-    return projection
 
 
-def _check_seeds(header: Header, tensors: Tensors) -> None:
-    """Raise ValueError unless there may be so many seeds."""
-    seeds = header["seeds"]
-    if seeds is None:
-        return
-    # a method without parameters has a report of each seed
-    report = header.get("report")
-    reports = report.get("seeds") if isinstance(report, dict) else None
-    longest = len(reports) if isinstance(reports, list) else 0
-    for tensor in tensors.values():
-        if tensor.ndim:
-            longest = max(longest, len(tensor))
-    if type(seeds) is not int or not 1 <= seeds <= longest:
-        raise ValueError(f"seeds is {seeds!r:.20}")
-
-
-def _check_divisors(tensors: Tensors) -> None:
-    """Raise ValueError unless the scales of the frame are positive."""
+def _check_numbers(method: type[Projection], tensors: Tensors) -> None:
+    """Raise unless the tensors of a method of romkit are of one precision, and divisors positive."""
+    kinds = {tensor.dtype for tensor in _own(tensors).values()}
+    fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
+    if not fits and issubclass(method, tuple(METHODS.values())):
+        raise InputError(
+            "projection",
+            expected="one in float32 or float64",
+            got=f"numbers in {', '.join(map(str, kinds))}",
+            fix="save projection.float()",
+        )
     for name, tensor in tensors.items():
         divides = name.startswith("frame.") and name.endswith(POSITIVE)
-        positive = bool((tensor > 0).all())
-        if divides and not positive:
+        if divides and not bool((tensor > 0).all()):
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
 
 
-def _check_reports(report: dict[str, object], seeds: int | None) -> None:
-    """Raise ValueError unless there is a report of each seed."""
-    if not isinstance(report, dict):
-        raise ValueError(f"a report {report!r:.20}")
-    if "seeds" not in report:
-        return
-    reports = report["seeds"]
+def _check_reports(report: object, seeds: int | None) -> None:
+    """Raise unless there is a report, of a stack one for each seed."""
+    reports = [report]
+    if seeds is not None and isinstance(report, dict):
+        reports = report["seeds"]
     wrong = [of_seed for of_seed in reports if not isinstance(of_seed, dict)]
-    if wrong or len(reports) != seeds:
-        raise ValueError("a report that training did not write")
-
-
-def _precision(method: type[Projection], tensors: Tensors) -> str:
-    """Return description of a precision that methods of romkit do not have; empty if all is well."""
-    kinds = {tensor.dtype for tensor in tensors.values()}
-    fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
-    if fits or not issubclass(method, tuple(METHODS.values())):
-        return ""
-    return f"numbers in {', '.join(map(str, kinds))}"
+    if wrong or len(reports) != (1 if seeds is None else seeds):
+        raise ValueError(f"a report that training did not write, {report!r:.20}")
 
 
 def _own(tensors: Tensors) -> Tensors:
     """Return tensors of the module itself, beside those of its basis and the scales in float64."""
-    own = {}
-    for name, tensor in tensors.items():
-        if not name.startswith(BASIS) and EXACT not in name:
-            own[name] = tensor
+    own = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not name.startswith(BASIS) and EXACT not in name
+    }
     return own
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     """Return the projection of a header and tensors; one of `FAULTS` where these do not fit."""
+    seeds = header["seeds"]
+    _check_reports(header["report"], seeds)
     frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))
     projection = _empty_projection(method, frame, header["config"])
-    if header["seeds"] is not None:
-        projection = stack([projection] * header["seeds"])
+    if seeds is not None:
+        projection = stack([projection] * seeds)
     rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     # assigned, not copied: keeps dtype and layout
@@ -389,19 +340,18 @@ def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
     rank = header.get("basis_rank")
     if rank is None:
         return None
-    of_basis = {}
-    for name, tensor in tensors.items():
-        if name.startswith(BASIS):
-            of_basis[name.removeprefix(BASIS)] = tensor
+    of_basis = {
+        name.removeprefix(BASIS): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(BASIS)
+    }
     basis = bases.rebuilt(of_basis, header["frame"]["state_units"])
     if basis.rank != rank:
         raise ValueError(f"a basis of {basis.rank} modes")
     return basis
 
 
-def _empty_projection(
-    method: type[Projection], frame: Frame, config: dict[str, object]
-) -> Projection:
+def _empty_projection(method: type[Projection], frame: Frame, config: Entries) -> Projection:
     """Return a projection of these sizes whose parameters are still to come."""
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "cpu"
@@ -420,10 +370,9 @@ def _put_exact_scales(projection: Projection, tensors: Tensors) -> None:
             continue
         frame = projection.get_submodule(owner)
         rounded = getattr(frame, name, value)
-        if name == "contexts" and value.shape[1:] != frame.context_shift.shape:
-            raise ValueError(f"{key} does not fit")
-        if value.dtype != torch.float64 or value.shape != rounded.shape:
-            raise ValueError(f"{key} does not fit")
-        if not torch.allclose(value.to(rounded), rounded):
+        fits = value.dtype == torch.float64 and value.shape == rounded.shape
+        if name == "contexts":
+            fits = fits and value.shape[1:] == frame.context_shift.shape
+        if not fits or not torch.allclose(value.to(rounded), rounded):
             raise ValueError(f"{key} does not fit")
         frame.exact[name] = value

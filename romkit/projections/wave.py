@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.types import Array, Names, Pair
+from romkit.core.types import Array, Names, Pair, TensorTuple
 from romkit.data import DIMS
 from romkit.data.schema import replace_states
 from romkit.projections.networks import Curve
@@ -136,7 +136,7 @@ class Wave:
     def _orders(self, like: Tensor) -> Tensor:
         return torch.arange(1, self.harmonics + 1, dtype=like.dtype, device=like.device)
 
-    def _harmonics(self, x: Tensor) -> tuple[Tensor, ...]:
+    def _harmonics(self, x: Tensor) -> TensorTuple:
         """Re Z, Im Z (..., fields, M) and means (..., fields, 1) in an orthonormal basis."""
         modes = _modes(self.points, self.number, self.harmonics).to(x)
         fields = x.unflatten(-1, (len(self.units), self.points))
@@ -159,13 +159,12 @@ class Wave:
         columns = [amplitude[..., 0], cosines, beyond, phase[..., 0]]
         return torch.cat(columns, dim=-1)
 
-    def _parted(self, first: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def _parted(self, first: Tensor, y: Tensor) -> TensorTuple:
         """Re Y, Im Y and means of coordinates and phase (..., r + 1), with Re Y₁ as given."""
         M = self.harmonics
         zero = torch.zeros_like(first)  # Im Y₁
         further = y[..., 1:M]
-        imaginary_and_means = y[..., M:-1]
-        columns = [first, further, zero, imaginary_and_means]
+        columns = [first, further, zero, y[..., M:-1]]
         fields = torch.cat(columns, dim=-1)
         fields = fields.unflatten(-1, (len(self.units), -1))
         return fields.split((M, M, 1), dim=-1)

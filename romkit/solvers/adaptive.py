@@ -15,7 +15,7 @@ from romkit.engine import Unsupported, adaptive, compiled_if
 from romkit.engine.adaptive import FLOOR, UNCOUNTED, Code, Limits, Progress
 from romkit.solvers import stepping
 from romkit.solvers.base import (
-    Run,
+    Prepared,
     Solver,
     check_field,
     forcing,
@@ -110,9 +110,7 @@ class Adaptive(Solver):
         settings = [f"rtol={self.rtol:g}", *stated(options)]
         return f"Adaptive({', '.join(settings)})"
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         check_field(field, times[0], y0)
         self._check_tolerance(y0)
         if len(times) == 1:
@@ -223,8 +221,7 @@ class Adaptive(Solver):
                 self._lose(progress)
                 tried += attempts
                 if tried > PATIENCE:
-                    pace = (progress.t - reached) / attempts
-                    _lose_endless(progress, limits, pace, way)
+                    _lose_endless(progress, limits, (progress.t - reached) / attempts, way)
                 before = outputs
                 outputs = int(progress.next.sum())
                 bar.update(outputs - before)

@@ -6,18 +6,21 @@ import abc
 import enum
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from romkit.core import errors, tensors
 from romkit.core.boundary import Times, validated
-from romkit.core.types import Field, Pair
+from romkit.core.types import Args, Entries, Field, Kwargs, Pair
 from romkit.engine import Engine
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
+
+Prepared = tuple[Run, str]
+"""A run, and the name of the engine that it goes by."""
 
 
 class Status(enum.IntEnum):
@@ -60,7 +63,7 @@ class Solution(NamedTuple):
     times: Tensor
     states: Tensor
     status: Tensor
-    cost: dict[str, object]
+    cost: Entries
 
 
 class WithBounds(Protocol):
@@ -140,7 +143,7 @@ class Solver(abc.ABC):
     @abc.abstractmethod
     def prepare(
         self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str
-    ) -> tuple[Run, str]:
+    ) -> Prepared:
         """Return function that integrates the field, and the name of its engine.
 
         The function will be called with states like y0 and with `times`, or with one part of them
@@ -181,8 +184,8 @@ def is_time_dependent(field: Field, t: Tensor, y: Tensor) -> bool:
             cls,
             function: object,
             types: object,
-            args: tuple[Any, ...] = (),
-            kwargs: dict[str, Any] | None = None,
+            args: Args = (),
+            kwargs: Kwargs | None = None,
         ) -> object:
             # an attribute, such as the dtype, says nothing of when it is
             looks.append(getattr(function, "__name__", "") != "__get__")

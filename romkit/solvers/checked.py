@@ -111,5 +111,4 @@ def largest_error(states: Tensor, exact: Tensor) -> float:
     apart = (states - exact).abs()
     relative = torch.where(size > 0, apart / size, apart)
     relative = torch.where(exact.isfinite(), relative, 0.0)
-    largest = relative.nan_to_num(nan=torch.inf).max()
-    return float(largest)
+    return float(relative.nan_to_num(nan=torch.inf).max())

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.types import Field
-from romkit.solvers.base import Run, Solver, check_field, is_bounded
+from romkit.solvers.base import Prepared, Solver, check_field, is_bounded
 
 SAME = 1e-9
 """Relative difference of intervals that share an exponential."""
@@ -39,12 +39,9 @@ class Exponential(Solver):
 
     divergence_threshold: Positive = 1e6
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         check_field(field, times[0], y0)
-        matrix = augmented(field, times[0], y0)
-        return partial(self._integrate, matrix), "exponential"
+        return partial(self._integrate, augmented(field, times[0], y0)), "exponential"
 
     def _integrate(self, matrix: Tensor, y: Tensor, times: Tensor) -> Tensor:
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
@@ -58,8 +55,7 @@ class Exponential(Solver):
             if interval not in steps:
                 steps[interval] = torch.linalg.matrix_exp(h * matrix)
             # once out, out for good
-            is_alive = is_bounded(y, self.divergence_threshold)
-            y = torch.where(is_alive, y, torch.nan)
+            y = torch.where(is_bounded(y, self.divergence_threshold), y, torch.nan)
             y = advanced(steps[interval], y)
             states[k + 1] = y
         return states
@@ -76,8 +72,7 @@ def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
     for k in range(y.shape[-1]):
         along = torch.zeros_like(y)
         along[..., k] = scale
-        change = field(t, along) - constant
-        columns.append(change / scale)
+        columns.append((field(t, along) - constant) / scale)
     rows = torch.stack([*columns, constant], dim=-1)  # (..., d, d + 1)
     zeros = torch.zeros_like(rows[..., :1, :])
     return torch.cat([rows, zeros], dim=-2)

@@ -14,10 +14,10 @@ from romkit.core.boundary import Count, Positive, validated
 from romkit.core.checks import MOST_STEPS
 from romkit.core.errors import InputError
 from romkit.core.runtime import pieces, track
-from romkit.core.types import Field, Pair
+from romkit.core.types import Field, Pair, TensorFunction
 from romkit.engine import Newton, RungeKutta, compiled_if, launched_if
 from romkit.engine.captured import CapturedSteps
-from romkit.solvers.base import Run, Solver, check_field, is_bounded
+from romkit.solvers.base import Prepared, Run, Solver, check_field, is_bounded
 
 ROUNDING = 1e-3
 """Tolerance of the number of steps in an interval; rounding of times in float32 would else add one
@@ -88,8 +88,7 @@ def march(
         y = steps(times[k], y, lengths[k], numbers[k])
         states[k + 1] = y
         # arithmetic with infinities is slow
-        is_alive = is_bounded(y, solver.divergence_threshold)
-        y = torch.where(is_alive, y, rest)
+        y = torch.where(is_bounded(y, solver.divergence_threshold), y, rest)
     return states
 
 
@@ -128,9 +127,7 @@ class RK4(Solver):
     dt: Positive
     divergence_threshold: Positive = 1e6
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         check_field(field, times[0], y0)
         grid = Grid.cover(times, self.dt)
         evaluations = STAGES * grid.count
@@ -250,9 +247,7 @@ class Iterated(Solver):
     def __str__(self) -> str:
         return self.name
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         grid = Grid.cover(times, self.dt)
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
@@ -274,9 +269,7 @@ class Iterated(Solver):
             settle = partial(self._settle_compiled, kernel)
         return partial(self._integrate, settle, label), name
 
-    def _integrate(
-        self, settle: Callable[..., Tensor], label: str, y0: Tensor, times: Tensor
-    ) -> Tensor:
+    def _integrate(self, settle: TensorFunction, label: str, y0: Tensor, times: Tensor) -> Tensor:
         rate = self.rate
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
@@ -315,14 +308,12 @@ class Iterated(Solver):
         return packed[..., start:]
 
     def _limit(self, u: Tensor) -> float:
-        rounding = 16 * torch.finfo(u.dtype).eps
-        return max(self.tolerance, rounding)
+        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
 
 
 def append_step(known: Tensor, h: Tensor) -> Tensor:
     """`known` (..., k) with h beside it, member by member."""
-    lead = known.shape[:-1]
-    step = h.expand(*lead, 1)
+    step = h.expand(*known.shape[:-1], 1)
     return torch.cat([known, step], dim=-1)
 
 
@@ -336,8 +327,7 @@ class _Midpoint(Rule):
     field: Field
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
-        guess = y + rate / 2
-        return append_step(y, h / 2), guess
+        return append_step(y, h / 2), y + rate / 2
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         y = known[..., :-1]
@@ -346,8 +336,7 @@ class _Midpoint(Rule):
         return moved - u
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
-        change = 2 * (u - y)
-        return 2 * u - y, change
+        return 2 * u - y, 2 * (u - y)
 
 
 @validated
@@ -382,9 +371,7 @@ class ImplicitMidpoint(Solver):
     tolerance: Positive = 1e-14
     divergence_threshold: Positive = 1e6
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         check_field(field, times[0], y0)
         rule = _Midpoint(field)
         rate = torch.zeros_like(y0)
@@ -431,9 +418,7 @@ class Restarted(Solver):
         """Threshold of the solver in between."""
         return self.solver.divergence_threshold
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         run, name = self.solver.prepare(field, y0, times, engine, label)
         return partial(self._run_parts, run), name
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit.core import checks, errors, runtime
 from romkit.core.boundary import Finite, Positive, Times, validated
 from romkit.core.types import Array, Field, Names
-from romkit.solvers.base import Run, Solver, check_field, forcing, is_bounded, stated
+from romkit.solvers.base import Prepared, Solver, check_field, forcing, is_bounded, stated
 
 
 def error_norm(error: Tensor) -> Tensor:
@@ -49,9 +49,7 @@ class Controlled(Solver):
         settings = [self.method, *stated(options)]
         return f"{type(self).__name__}({', '.join(settings)})"
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         if engine == "compiled":
             raise errors.InputError(
                 "engine",
@@ -225,9 +223,7 @@ class SciPy(Controlled):
             fix="give one row for each rate, or another method",
         )
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         return super().prepare(field, y0.detach().double(), times.double(), engine, label)
 
     def _integrate(
@@ -235,9 +231,10 @@ class SciPy(Controlled):
     ) -> Tensor:
         ends = [*jumps.tolist(), float(times[-1])]
         members = y0[..., 0].numel()
-        paths = []
-        for k in runtime.track(range(members), label):
-            paths.append(self._member(field, y0, k, times, longest, ends))
+        paths = [
+            self._member(field, y0, k, times, longest, ends)
+            for k in runtime.track(range(members), label)
+        ]
         states = torch.stack(paths, dim=1)  # (T, members, d)
         return states.reshape(len(times), *y0.shape).to(y0)
 

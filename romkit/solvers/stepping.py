@@ -108,16 +108,14 @@ class Explicit(Method):
             reached = y + length * _combined(weights, rates)
             rates.append(self.field(target.stage(t, step, node), reached))
         self.rates = rates
-        error = length * _combined(TSIT5.error, rates)
-        return reached, error
+        return reached, length * _combined(TSIT5.error, rates)
 
     def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
         rate_change = self.rates[-1] - self.rates[-2]
         state_change = reached - self.sixth
         rates = rate_change.square().sum(-1)
         states = state_change.square().sum(-1)
-        allowed = h.square() * rates
-        return states * TSIT5.stable**2 < allowed
+        return states * TSIT5.stable**2 < (h.square() * rates)
 
     def between(
         self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
@@ -128,8 +126,7 @@ class Explicit(Method):
         for rate, (a, b, c, d) in zip(self.rates, TSIT5.dense, strict=True):
             weight = share * (a + share * (b + share * (c + share * d)))  # (K,)
             slope = slope + weight.unsqueeze(-1) * rate[member]
-        length = h[member].unsqueeze(-1)
-        return start + length * slope
+        return start + h[member].unsqueeze(-1) * slope
 
     def accept(self, accepted: Tensor) -> None:
         first, last = self.rates[0], self.rates[-1]
@@ -165,8 +162,7 @@ class Implicit(Method):
                 rate = self.field(target.stage(t, step, node), reached)
             right = rate + length * RODAS4.drifts[s] * drift
             if s:
-                coupled = _combined(RODAS4.couplings[s], stages)
-                right = right + coupled / length
+                right = right + _combined(RODAS4.couplings[s], stages) / length
             stage = torch.linalg.lu_solve(factors, pivots, right.unsqueeze(-1))
             stages.append(stage.squeeze(-1))
         self.stages = stages
@@ -215,8 +211,7 @@ class Implicit(Method):
 def _factorised(jacobian: Tensor, length: Tensor) -> Pair:
     """Return factors of 1 / (γ h) - J (N, d, d), for lengths (N, 1) of steps."""
     unit = torch.eye(jacobian.shape[-1], dtype=jacobian.dtype, device=jacobian.device)
-    shift = RODAS4.gamma * length.unsqueeze(-1)
-    matrix = unit / shift - jacobian
+    matrix = unit / (RODAS4.gamma * length.unsqueeze(-1)) - jacobian
     factors, pivots, _ = torch.linalg.lu_factor_ex(matrix.nan_to_num())
     return factors, pivots
 
@@ -300,8 +295,7 @@ class Stepper:
         """Try a step with those that run; whether it led to where the field jumps."""
         y = progress.y
         remaining = target.stop - progress.t
-        lengths = self._length(progress, limits, running, remaining)
-        h = torch.where(running, lengths, 0.0)
+        h = torch.where(running, self._length(progress, limits, running, remaining), 0.0)
         # where the field depends on time, these are those of all
         t = progress.t[running][0]
         step = h[running][0]
@@ -313,8 +307,7 @@ class Stepper:
         # where the field jumps no step is short enough, so the shortest one is taken
         shortest = _shortest(progress.t, target.stop, y.dtype)
         is_shortest = (h <= shortest) & norm.isfinite()
-        is_exact = norm <= 1
-        accepted = running & (is_exact | is_shortest)
+        accepted = running & ((norm <= 1) | is_shortest)
         refused = running & ~accepted
 
         stops = h == remaining
@@ -355,10 +348,8 @@ class Stepper:
         if self.together:
             h = h[running].min().expand_as(h)
         # two steps of equal length rather than a long and a tiny one
-        is_near = remaining < 2 * h
-        halved = torch.where(is_near, remaining / 2, h)
-        reaches = remaining <= 1.01 * h
-        return torch.where(reaches, remaining, halved)
+        halved = torch.where(remaining < 2 * h, remaining / 2, h)
+        return torch.where(remaining <= 1.01 * h, remaining, halved)
 
     def _set_lengths(
         self, progress: Progress, accepted: Tensor, refused: Tensor, norm: Tensor, h: Tensor
@@ -382,17 +373,14 @@ class Stepper:
     def _longer(self, progress: Progress, size: Tensor, h: Tensor) -> Tensor:
         """(N,) lengths behind accepted steps, by the logarithms of this error and the one before."""
         proportional = 1 / self.method.order - 0.75 * STABILISER
-        growth = STABILISER * progress.previous - proportional * size
-        factor = SAFETY * growth.exp()
+        factor = SAFETY * (STABILISER * progress.previous - proportional * size).exp()
         factor = factor.clamp(SHORTER, LONGER)
         # after a step that was refused the next one does not grow
-        was_refused = progress.rejected > 0
-        factor = torch.where(was_refused, factor.clamp(max=1.0), factor)
+        factor = torch.where(progress.rejected > 0, factor.clamp(max=1.0), factor)
         longer = h * factor
         # a step that was cut at a jump says little of how long the next one may be
         cut = (h < progress.h) & (factor > 1)
-        uncut = torch.maximum(progress.h, longer)
-        return torch.where(cut, uncut, longer)
+        return torch.where(cut, torch.maximum(progress.h, longer), longer)
 
     def _lose(self, progress: Progress, refused: Tensor, norms: Tensor, shortest: Tensor) -> None:
         """Give up members whose rates are not finite however short the step; others that share their
@@ -416,12 +404,9 @@ class Stepper:
             return
         # eights count unstable steps, the units those since the last of them
         since = count + (count > 0)
-        ends = count % 8 == CALM - 1
-        calm = torch.where(ends, 0, since)
-        increased = (count // 8 + 1) * 8
-        counted = torch.where(unstable, increased, calm)
-        is_counted = accepted & (count != UNCOUNTED)
-        count = torch.where(is_counted, counted, count)
+        calm = torch.where(count % 8 == CALM - 1, 0, since)
+        counted = torch.where(unstable, (count // 8 + 1) * 8, calm)
+        count = torch.where(accepted & (count != UNCOUNTED), counted, count)
         progress.stiff = count
         stiff = accepted & (count >= 8 * PATIENCE)
         progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
@@ -473,8 +458,7 @@ def _report(
 
 def _rows(progress: Progress, count: Tensor) -> Pair:
     """Members and numbers of output times (K,), of which each member (N,) has so many."""
-    members = torch.arange(len(count), device=count.device)
-    member = members.repeat_interleave(count)  # (K,)
+    member = torch.arange(len(count), device=count.device).repeat_interleave(count)  # (K,)
     before = (count.cumsum(0) - count)[member]
     number = torch.arange(len(member), device=count.device) - before
     return member, progress.next[member] + number

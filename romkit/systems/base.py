@@ -3,7 +3,6 @@ rows where not.
 """
 
 import functools
-from typing import Any
 
 import torch
 import xarray as xr
@@ -11,24 +10,26 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
+from romkit.bases.base import root_of
 from romkit.core import tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ContextFunction, Field
+from romkit.core.types import Args, Array, ContextFunction, Entries, Field
 from romkit.data.contexts import bound_context, varies
+from romkit.data.schema import shared_unit
 from romkit.data.units import Units, check_same
 from romkit.engine import Device
 from romkit.systems.equation import EvolutionEquation
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import (
     Sampled,
+    coordinates_of,
     gives_rows,
     rate_basis,
     training_data,
 )
 from romkit.systems.terms import Projected, Quadratic
-from romkit.systems.unresolved import sketch, unresolved
 
 
 class System(EvolutionEquation):
@@ -100,11 +101,23 @@ class System(EvolutionEquation):
         """
         check_fits(self, basis)
         if data is not None:
-            return _sampled(self, basis, data, tolerance)
+            return SystemThroughBasis(self, basis, _sampled(self, basis, data, tolerance))
         terms = self.terms()
-        if not terms:
-            raise _terms_refusal(self)
-        return SystemThroughBasis(self, basis, Projected(terms, basis, device))
+        if terms:
+            return SystemThroughBasis(self, basis, Projected(terms, basis, device))
+        if gives_rows(self):
+            raise InputError(
+                "data",
+                expected="training data, on which rows are chosen",
+                got="none",
+                fix="give the data of the basis",
+            )
+        raise InputError(
+            "system",
+            expected="a system with terms or rows",
+            got=f"{self.name}, neither",
+            fix=f"write terms() or rhs_rows() of {type(self).__name__}, or roll out in full space",
+        )
 
 
 class SystemThroughBasis(System):
@@ -131,20 +144,13 @@ class SystemThroughBasis(System):
     def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
         self.full, self.basis, self.image = full, basis, image
         self.name = f"{full.name}-through-basis"
-        self.context = full.context
-        self.time_units = full.time_units
-        self.context_may_move = full.context_may_move
-        self.dt = full.dt
-        self.duration = full.duration
-        self.horizon = full.horizon
-        self.solver = full.solver
-        self.jump_times = full.jump_times
+        shared = ("context", "time_units", "context_may_move", "solver", "jump_times")
+        for name in (*shared, "dt", "duration", "horizon"):
+            setattr(self, name, getattr(full, name))
         # the step of another program says nothing of the coordinates, which RK4 integrates
-        self.step = None
-        if not full.only_solver:
-            self.step = full.step
+        self.step = None if full.only_solver else full.step
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> Entries:
         """Attributes without the functions among the terms of the full system, which need not have
         names that another process knows.
         """
@@ -154,7 +160,7 @@ class SystemThroughBasis(System):
             state["image"] = self.image.replace_coefficients([])
         return state
 
-    def __setstate__(self, state: dict[str, object]) -> None:
+    def __setstate__(self, state: Entries) -> None:
         vars(self).update(state)
         if isinstance(self.image, Projected):
             coefficients = [term.coefficient for term in self.full.terms()]
@@ -168,17 +174,12 @@ class SystemThroughBasis(System):
     @property
     def state_units(self) -> list[str]:
         """Unit of the states, if they share one, times the unit of the root of the weight."""
-        unit, *more = {*self.full.state_units}
-        if more:
-            unit = "mixed"
-        return [unit] * self.basis.rank
+        return [shared_unit(self.full.state_units, "mixed")] * self.basis.rank
 
     @property
     def known_units(self) -> Units:
         full = self.full.known_units
-        units = set(full.state)
-        unit = units.pop() if len(units) == 1 else "mixed"
-        return full._replace(state=[unit] * self.basis.rank)
+        return full._replace(state=[shared_unit(full.state, "mixed")] * self.basis.rank)
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)
@@ -193,7 +194,7 @@ class SystemThroughBasis(System):
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
         c = bound_context(self.context_names, context, named)
-        polynomials: dict[tuple[Any, ...], Quadratic] = {}
+        polynomials: dict[Args, Quadratic] = {}
 
         def f(t: Tensor, y: Tensor) -> Tensor:
             kind = (y.ndim, y.dtype, y.device)
@@ -230,12 +231,46 @@ class SystemThroughBasis(System):
 
         Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
         """
-        return unresolved(self, data)
+        if "trajectory" not in data.dims:
+            contexts = {}
+            for name in set(self.context_names) & set(data.variables):
+                parameter = data[name]
+                contexts[name] = (("trajectory", *parameter.dims), parameter.values[None])
+            run = data.expand_dims("trajectory").assign_coords(contexts)
+            return self.unresolved(run).isel(trajectory=0)
+        times, y, c = coordinates_of(self.full, self.basis, data)
+        with torch.no_grad():
+            shares = self._shares(times, y, c)
+        coords = {name: data[name] for name in ("time", *self.context_names)}
+        attrs = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
+        return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
+
+    def _shares(self, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """Return shares (C, T) of the velocity outside of the subspace at coordinates (C, T, r)."""
+        if isinstance(self.image, Sampled):
+            contexts = c.expand(-1, len(times), -1)
+            shares = [
+                self.image.unresolved(t, y[:, k], contexts[:, k])  # (C,)
+                for k, t in enumerate(times)
+            ]
+            return torch.stack(shares, dim=1)
+        # the mean square of random combinations is the square of the length
+        outside = self.sketch.at(c)(y).square().mean(-1)
+        inside = self.image.at(c)(y).square().sum(-1)
+        return (outside / (outside + inside)).sqrt()
 
     @functools.cached_property
     def sketch(self) -> Projected:
-        """Random combinations of the velocity outside of the subspace, for `unresolved`."""
-        return sketch(self.full, self.basis)
+        """Random combinations of W^(1/2) times the velocity outside of the subspace, for `unresolved`;
+        of 32 a length has an error of about an eighth.
+        """
+        modes = self.basis.modes  # (n, r)
+        n = len(modes)
+        draw = torch.Generator().manual_seed(0)
+        normal = torch.randn(n, 32, generator=draw, dtype=modes.dtype)
+        tests = root_of(self.full.weight, n)(normal)
+        tests = tests - self.basis.dual @ (modes.mT @ tests)
+        return Projected(self.full.terms(), self.basis, torch.device("cpu"), tests)
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         start = tensors.tensor("initial_state", self.full.initial_state(contexts, rng))
@@ -258,11 +293,9 @@ def _sampled(
     tolerance: float | None,
     *,
     oversampling: int = 2,
-) -> SystemThroughBasis:
-    """Return the system by a few rows of its right-hand side, chosen on training data.
-
-    `oversampling`: rows for each mode of the right-hand sides: with one, the error of sampling
-    is twice as large; more gain little.
+) -> Sampled:
+    """Return image of the field from a few rows; of as many as `oversampling` times the modes of
+    right-hand sides.
     """
     if not gives_rows(system):
         raise InputError(
@@ -274,24 +307,7 @@ def _sampled(
     seen = training_data(system, basis, data)
     rates = rate_basis(system, basis, seen, tolerance)
     number = min(oversampling * rates.rank, rates.size)
-    rows = Sampled.choose(system, basis, rates, number)
-    return SystemThroughBasis(system, basis, rows.calibrated(*seen))
-
-
-def _terms_refusal(system: System) -> InputError:
-    if gives_rows(system):
-        return InputError(
-            "data",
-            expected="training data, on which rows are chosen",
-            got="none",
-            fix="give the data of the basis",
-        )
-    return InputError(
-        "system",
-        expected="a system with terms or rows",
-        got=f"{system.name}, neither",
-        fix=f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space",
-    )
+    return Sampled.choose(system, basis, rates, number).calibrated(*seen)
 
 
 def check_fits(system: System, basis: Basis, *, metric: float = 1e-8) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core.errors import InputError, one_line
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Args, Array, TensorTuple
 
 Function = Callable[..., Tensor]
 """(t, *arguments) -> a rate, all tensors."""
@@ -69,7 +69,7 @@ def _check_real(function: Function, rate: Tensor, x: Tensor) -> None:
     )
 
 
-def _lost_its_gradient(value: object, arguments: tuple[Tensor, ...]) -> bool:
+def _lost_its_gradient(value: object, arguments: TensorTuple) -> bool:
     if not torch.is_grad_enabled() or getattr(value, "requires_grad", True):
         return False
     return any(argument.requires_grad for argument in arguments)
@@ -98,7 +98,7 @@ class _Foreign(torch.autograd.Function):
             ) from error
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: Args, output: Tensor) -> None:
         ctx.function, *tensors = inputs
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
@@ -126,9 +126,7 @@ class _Foreign(torch.autograd.Function):
         return None, None, *products
 
     @staticmethod
-    def vmap(
-        info: Any, dims: tuple[Any, ...], function: Function, *tensors: Tensor
-    ) -> tuple[Tensor, int]:
+    def vmap(info: Any, dims: Args, function: Function, *tensors: Tensor) -> tuple[Tensor, int]:
         _, *axes = dims
         if axes[0] is None:
             # states and contexts take leading axes, so that a batch is one call
@@ -158,8 +156,7 @@ def _central_difference(
         ahead.append(x + step)
         behind.append(x - step)
     rate_ahead = _Foreign.apply(function, t, *ahead)
-    rate_behind = _Foreign.apply(function, t, *behind)
-    return (rate_ahead - rate_behind) / (2 * h)
+    return (rate_ahead - _Foreign.apply(function, t, *behind)) / (2 * h)
 
 
 def _bring_forward(x: Tensor, axis: int | None, size: int) -> Tensor:

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,25 +22,31 @@ from romkit.core.broadcast import align
 from romkit.core.display import Display, append_unit, first_line
 from romkit.core.errors import InputError
 from romkit.core.memory import refuse_too_large
-from romkit.core.types import Array, ContextFunction, Field, Metric, Names
+from romkit.core.types import (
+    Array,
+    ContextFunction,
+    Entries,
+    Facts,
+    Field,
+    Floats,
+    Kwargs,
+    Metric,
+    Names,
+    TensorFunction,
+)
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
 from romkit.data.conversions import convert_parameters
 from romkit.data.layout import Layout, Variable
+from romkit.data.schema import shared_unit
 from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
 from romkit.solvers import RK4, Adaptive, Solution, Solver
 from romkit.systems.derivatives import differentiable
-from romkit.systems.effects import (
-    check_effects,
-    check_members,
-    check_memory,
-    check_steps,
-    check_writes,
-)
-from romkit.systems.motion import Motion, find_diverged, warn_lost
+from romkit.systems.effects import check_motion
+from romkit.systems.motion import Motion, warn_lost
 from romkit.systems.naming import recorded_name
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic, Term
@@ -48,19 +54,8 @@ from romkit.systems.terms import Quadratic, Term
 Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 """Trajectories in romkit's schema."""
 
-LARGEST = 1e12
-"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an
-ordinary value.
-"""
 
-TRAINING, TEST = 20, 10
-"""Contexts of a training set, and those of a test set for each parameter."""
-
-SETTLING = 101
-"""Samples of a transient, of which only the last is kept."""
-
-
-def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
+def bound(rhs: TensorFunction, context: Tensor | ContextFunction) -> Field:
     """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of
     time.
     """
@@ -81,7 +76,7 @@ class EvolutionEquation(Display):
     field, simulation and datasets. `System` adds its image in a basis, and lists the attributes.
     """
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # a subclass is a dataclass
+    __dataclass_fields__: ClassVar[Kwargs]  # a subclass is a dataclass
 
     name: ClassVar[str]
     order: ClassVar[int] = 1
@@ -96,7 +91,7 @@ class EvolutionEquation(Display):
     transient: float = 0.0
     horizon: float
     step: float | None = None
-    jump_times: tuple[float, ...] = ()
+    jump_times: Floats = ()
     solver: Solver | None = None
 
     if TYPE_CHECKING:  # of which a subclass may make class attributes, fields or properties
@@ -131,11 +126,11 @@ class EvolutionEquation(Display):
     def train_contexts(self, rng: Generator) -> Array:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
         low, high = ends_of(self.context)
-        return rng.uniform(low, high, size=(TRAINING, len(self.context)))
+        return rng.uniform(low, high, size=(20, len(self.context)))
 
     def test_contexts(self) -> Array:
         """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
-        axes = [np.linspace(p.low, p.high, TEST) for p in self.context]
+        axes = [np.linspace(p.low, p.high, 10) for p in self.context]
         return np.array(list(itertools.product(*axes)))
 
     def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
@@ -170,7 +165,8 @@ class EvolutionEquation(Display):
         if self.jump_times:
             # steps of one length cannot end at the jumps
             return unchecked(Adaptive)(max_step=step)
-        return unchecked(RK4)(step, divergence_threshold=LARGEST)
+        # large, since in pascal 10⁶ is an ordinary value
+        return unchecked(RK4)(step, divergence_threshold=1e12)
 
     def advice(self, context: Tensor | ContextFunction) -> str:
         """Remedy for a simulation that is lost, of this system with its solver."""
@@ -216,7 +212,7 @@ class EvolutionEquation(Display):
         below = cls.__mro__[: cls.__mro__.index(EvolutionEquation)]
         return any(name in vars(kind) for kind in below)
 
-    def facts(self) -> dict[str, str]:
+    def facts(self) -> Facts:
         """Return equation, state, context with its ranges, and times."""
         unit = "time units" if self.time_units == "1" else self.time_units
         first, *_, last = (*self.state_names, self.state_names[-1])
@@ -296,8 +292,7 @@ class EvolutionEquation(Display):
         t = torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
         # one point generates all shifts
-        of_turned = f(t, shifts.turned(x))
-        difference = of_turned - shifts.turned(rate)
+        difference = f(t, shifts.turned(x)) - shifts.turned(rate)
         return float(difference.abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
@@ -335,12 +330,11 @@ class EvolutionEquation(Display):
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
             return parts
-        # datasets begin at time 0
-        times = torch.linspace(-self.transient, 0, SETTLING, dtype=parts[0].dtype)
+        # datasets begin at time 0; the bar moves at each of these samples
+        times = torch.linspace(-self.transient, 0, 101, dtype=parts[0].dtype)
         motion = unchecked(self.simulate)(parts, contexts, times, label="transient")
         state = motion.state[..., -1, :]
-        velocity = motion.velocity[..., -1, :]
-        settled = state, velocity
+        settled = state, motion.velocity[..., -1, :]
         return settled[: self.order]
 
     @validated
@@ -374,11 +368,16 @@ class EvolutionEquation(Display):
         if self.order == 1:
             tensors_of_motion.append(None)  # no acceleration
         motion = Motion(*tensors_of_motion, solution.status, solution.cost)
-        lost = find_diverged(motion.state, motion.status, torch.cat(begin, dim=-1))
-        if lost.rows:
-            who = f"{label} of {self.name}"
-            advice = self.advice(context)
-            warn_lost(lost, who, times, advice, self.context_names, context)
+        warn_lost(
+            motion.state,
+            motion.status,
+            torch.cat(begin, dim=-1),
+            f"{label} of {self.name}",
+            times,
+            self.advice(context),
+            self.context_names,
+            context,
+        )
         return motion
 
     def solution(
@@ -449,7 +448,7 @@ class EvolutionEquation(Display):
         *,
         seed: Seed = 0,
         duration: Positive | None = None,
-        context: dict[str, object] | None = None,
+        context: Entries | None = None,
         **named: object,
     ) -> xr.Dataset:
         """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
@@ -479,9 +478,7 @@ class EvolutionEquation(Display):
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
-    def record(
-        self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]
-    ) -> xr.Dataset:
+    def record(self, motion: Motion, times: Times, contexts: Tensor, attrs: Entries) -> xr.Dataset:
         """Return a motion as a dataset in romkit's schema, with provenance and further attributes.
 
         Raises:
@@ -513,20 +510,20 @@ class EvolutionEquation(Display):
         """
         shape = tuple(len(places) for places in self.grid.values())
         if math.prod(shape) != self.state_size:
-            expected = f"a grid of {self.state_size} points, one for each component"
-            got = " x ".join(map(str, shape))
             raise InputError(
-                "grid", expected=expected, got=got, fix="give the places of the states"
+                "grid",
+                expected=f"a grid of {self.state_size} points, one for each component",
+                got=" x ".join(map(str, shape)),
+                fix="give the places of the states",
             )
         units = self.known_units
-        (unit, *others) = {*units.state}
-        field = Variable("state", tuple(self.grid), shape, units="" if others else unit)
+        field = Variable("state", tuple(self.grid), shape, units=shared_unit(units.state, ""))
         coords = {}
         for name, places in self.grid.items():
             coords[name] = {"values": np.asarray(places).tolist(), "attrs": {}, "dims": [name]}
         return unchecked(Layout)((field,), coords, time_units=units.time)
 
-    def provenance(self) -> dict[str, object]:
+    def provenance(self) -> Entries:
         """Attributes of a file that identify the system: name, parameters, solver, step, transient,
         versions.
         """
@@ -551,8 +548,7 @@ class EvolutionEquation(Display):
         """Return states to be replaced by given ones, each (C, n): with no velocity, where a system
         has any.
         """
-        zero = contexts.new_zeros(len(contexts), self.state_size)
-        return (zero,) * self.order
+        return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
 
     # -- inside ---------------------------------------------------------------------------------------
 
@@ -565,11 +561,7 @@ class EvolutionEquation(Display):
         )
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
-        check_writes(self, motion, times, contexts)
-        check_members(self, motion, times, contexts)
-        check_memory(self, motion, times, contexts)
-        check_effects(self, motion, times)
-        check_steps(self, motion, times, contexts)
+        check_motion(self, motion, times, contexts)
 
     def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
         # users write it in NumPy, too
@@ -608,15 +600,11 @@ def _starting(
     states = [part.double() for part in parts]
     if callable(context):
         return tuple(states), context
-    c = one_context(context, names).double()
-    axes = max(c.ndim, *(x.ndim for x in states))
-    like = c.new_empty((1,) * axes)
-    c = align(c, like)
-    states = [align(x, like) for x in states]
+    given = [one_context(context, names).double(), *states]
+    like = given[0].new_empty((1,) * max(x.ndim for x in given))
+    c, *states = [align(x, like) for x in given]
     for x in states:
         # without their last axes, since there may be no parameters
         tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
-    leads = [x.shape[:-1] for x in states]
-    lead = torch.broadcast_shapes(c.shape[:-1], *leads)
-    states = [x.expand(*lead, -1) for x in states]
-    return tuple(states), c.expand(*lead, -1)
+    lead = torch.broadcast_shapes(c.shape[:-1], *(x.shape[:-1] for x in states))
+    return tuple(x.expand(*lead, -1) for x in states), c.expand(*lead, -1)

@@ -13,16 +13,13 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import NotNegative, Positive, validated
-from romkit.core.types import ContextFunction, Field, TensorMap
+from romkit.core.types import ContextFunction, Field, TensorMap, TensorTuple
 from romkit.data import ContextParameter
 from romkit.projections import Shifts
-from romkit.solvers.base import Run, Solver
+from romkit.solvers.base import Prepared, Solver
 from romkit.solvers.fixed import march
 from romkit.systems.base import System
 from romkit.systems.terms import Term
-
-CONTOUR = 32
-"""Points of the contour integral for the coefficients of ETDRK4."""
 
 
 @validated
@@ -79,8 +76,7 @@ class KuramotoSivashinsky(System):
         q = 2 * torch.pi / c
         transport = q / 2 * (x.square() @ first)
         growth = q**2 * (x @ second)
-        damping = q**4 * (x @ fourth)
-        return -transport - growth - damping
+        return -transport - growth - (q**4 * (x @ fourth))
 
     def terms(self) -> tuple[Term, ...]:
         first, second, fourth = _derivatives(self.n)
@@ -102,8 +98,7 @@ class KuramotoSivashinsky(System):
         phase = k.to(theta)
         if rng is not None:
             shape = (len(contexts), 4, 1)
-            heights = rng.uniform(0, 1, shape)
-            height = torch.from_numpy(heights).to(theta)
+            height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
             angles = rng.uniform(0, 2 * np.pi, shape)
             phase = torch.from_numpy(angles).to(theta)
         waves = height * torch.cos(k * theta + phase)  # (C or 1, 4, n)
@@ -122,9 +117,7 @@ class ETDRK4(Solver):
     dt: float
     length: Tensor = field(repr=False)
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         return lambda y, t: self._integrate(y, t, label), "torch"
 
     def _integrate(self, y: Tensor, times: Tensor, label: str) -> Tensor:
@@ -153,27 +146,26 @@ class ETDRK4(Solver):
         return march(self, steps, y, times, label)
 
 
-def _step(nonlinear: TensorMap, v: Tensor, coefficients: tuple[Tensor, ...]) -> Tensor:
+def _step(nonlinear: TensorMap, v: Tensor, coefficients: TensorTuple) -> Tensor:
     """One step of Cox and Matthews (2002), equations 26 to 29."""
     decay, half_decay, q, f1, f2, f3 = coefficients
     n0 = nonlinear(v)
     a = half_decay * v + q * n0
     na = nonlinear(a)
-    b = half_decay * v + q * na
-    nb = nonlinear(b)
+    nb = nonlinear(half_decay * v + q * na)
     c = half_decay * a + q * (2 * nb - n0)
     nc = nonlinear(c)
     return decay * v + f1 * n0 + f2 * (na + nb) + f3 * nc
 
 
-def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
-    """Return coefficients of a step h by contour integrals, free of cancellation (Kassam &
-    Trefethen 2005, section 3).
+def _coefficients(linear: Tensor, h: float, *, points: int = 32) -> TensorTuple:
+    """Return coefficients of a step h by contour integrals of so many points, free of cancellation
+    (Kassam & Trefethen 2005, section 3).
     """
-    numbers = torch.arange(1, CONTOUR + 1, dtype=linear.dtype)
-    angle = torch.pi * (numbers - 0.5) / CONTOUR
+    numbers = torch.arange(1, points + 1, dtype=linear.dtype)
+    angle = torch.pi * (numbers - 0.5) / points
     contour = torch.exp(1j * angle)
-    z = h * linear.unsqueeze(-1) + contour  # (..., CONTOUR)
+    z = h * linear.unsqueeze(-1) + contour  # (..., points)
     e = torch.exp(z)
     cube = z**3
 
@@ -195,7 +187,7 @@ def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
 
 
 @functools.lru_cache(maxsize=8)
-def _derivatives(n: int) -> tuple[Tensor, ...]:
+def _derivatives(n: int) -> TensorTuple:
     """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on
     rows.
     """

@@ -68,8 +68,7 @@ class MechanicalSystem(System):
         acceleration = differentiable(self.acceleration)
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
-            context = align(c.to(q), q)
-            return acceleration(t, q, v, context)
+            return acceleration(t, q, v, align(c.to(q), q))
 
         return f
 

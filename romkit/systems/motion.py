@@ -1,12 +1,11 @@
 """Simulated motions, and the warning about trajectories that were lost on the way."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
 
 from romkit.core.errors import DivergenceWarning, warn
-from romkit.core.types import ContextFunction, Names
+from romkit.core.types import ContextFunction, Entries, Names
 from romkit.solvers import Status
 
 
@@ -31,39 +30,13 @@ class Motion(NamedTuple):
     velocity: Tensor
     acceleration: Tensor | None
     status: Tensor
-    cost: dict[str, object]
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Trajectories that diverged after a start that was finite.
-
-    Attributes:
-        rows: numbers of the trajectories among `count`.
-        ends: (count,) samples of each trajectory that are finite.
-    """
-
-    rows: list[int]
-    ends: Tensor
-    count: int
-
-
-def find_diverged(states: Tensor, status: Tensor, start: Tensor) -> Lost:
-    """Return trajectories (..., T, n) of a status (...) that are lost, but for those whose start
-    (..., n) was so already.
-    """
-    # a member that began without a state is no loss of the solver
-    started = start.isfinite().all(-1)
-    diverged = (status == Status.DIVERGED) & started.to(status.device)
-    rows = diverged.reshape(-1).nonzero().flatten().tolist()
-    count = status.numel()
-    finite = states.isfinite().all(-1)  # (..., T)
-    ends = finite.reshape(count, -1).sum(-1)
-    return Lost(rows, ends, count)
+    cost: Entries
 
 
 def warn_lost(
-    lost: Lost,
+    states: Tensor,
+    status: Tensor,
+    start: Tensor,
     label: str,
     times: Tensor,
     advice: str,
@@ -75,7 +48,9 @@ def warn_lost(
     """Name the trajectories that are lost, with the time, and with the context where it stays.
 
     Args:
-        lost: trajectories.
+        states: trajectories (..., T, n).
+        status: (...) of the solver.
+        start: (..., n); a trajectory that began without a state is no loss.
         label: of the simulation.
         times: (T,) of the samples.
         advice: remedy.
@@ -83,22 +58,28 @@ def warn_lost(
         context: (..., p) with the leading axes of the trajectories, or a function of time.
         named: lost trajectories that a warning names, at most.
     """
+    started = start.isfinite().all(-1)
+    diverged = (status == Status.DIVERGED) & started.to(status.device)
+    rows = diverged.reshape(-1).nonzero().flatten().tolist()
+    if not rows:
+        return
+    count = status.numel()
+    ends = states.isfinite().all(-1).reshape(count, -1).sum(-1)  # samples that are finite
     contexts = None
     if isinstance(context, Tensor):
-        contexts = context.reshape(lost.count, len(names))  # (count, p)
+        contexts = context.reshape(count, len(names))  # (count, p)
     labels = []
-    for row in lost.rows[:named]:
+    for row in rows[:named]:
         values = []
         if contexts is not None:
             pairs = zip(names, contexts[row].tolist(), strict=True)
             values = [f"{name}={value:.4g}" for name, value in pairs]
-        end = float(times[lost.ends[row]])
-        values.append(f"t={end:.4g}")
+        values.append(f"t={float(times[ends[row]]):.4g}")
         labels.append(f"{row} ({', '.join(values)})")
-    if len(lost.rows) > named:
+    if len(rows) > named:
         labels.append("...")
-    share = f"{len(lost.rows)} of {lost.count} trajectories are lost"
-    if int(lost.ends[lost.rows].min()) == 0:
+    if int(ends[rows].min()) == 0:
         advice = "they begin beyond the solver's divergence_threshold: raise it"
+    share = f"{len(rows)} of {count} trajectories are lost"
     text = f"{label}: {share}: {', '.join(labels)}, and NaN from there on; {advice}"
     warn(text, DivergenceWarning)

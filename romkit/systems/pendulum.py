@@ -19,7 +19,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ContextFunction, Jet
+from romkit.core.types import Array, ArrayPair, ContextFunction, Jet
 from romkit.data import ContextParameter
 from romkit.data.contexts import bound_context, ends_of
 from romkit.solvers import Solver
@@ -88,8 +88,7 @@ def _table(
 def _sin(q: Jet) -> Jet:
     """Sine along a curve."""
     sine = q.value.sin()
-    cosine = q.value.cos()
-    return q.through(sine, cosine, -sine)
+    return q.through(sine, q.value.cos(), -sine)
 
 
 def _cos(q: Jet) -> Jet:
@@ -118,9 +117,6 @@ def _power(q: Jet, p: Tensor) -> Jet:
 
 
 STATE_SIZE = 16
-
-TEST_ANGLE, LARGEST_ANGLE = 15.0, 30.0
-"""Angles in degrees that tests start from, and largest one of training."""
 
 
 @validated
@@ -195,8 +191,7 @@ class Pendulum(MechanicalSystem):
         """M(q) u with the inertia of the four links in kg m²; the coupled angles carry none."""
         mass = chain.mass_matrix(q[..., :DRIVING], c)
         weighed = mass @ u[..., :DRIVING, :]
-        coupled = STATE_SIZE - DRIVING
-        return torch.nn.functional.pad(weighed, (0, 0, 0, coupled))
+        return torch.nn.functional.pad(weighed, (0, 0, 0, STATE_SIZE - DRIVING))
 
     def energy(
         self, context: Tensor | float | None = None, **named: object
@@ -214,9 +209,9 @@ class Pendulum(MechanicalSystem):
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], DRIVING)
-        degrees = np.full(shape, TEST_ANGLE)
+        degrees = np.full(shape, 15.0)
         if rng is not None:
-            degrees = rng.uniform(0.0, LARGEST_ANGLE, size=shape)
+            degrees = rng.uniform(0.0, 30.0, size=shape)
         q = torch.from_numpy(np.deg2rad(degrees)).to(contexts)
         still = torch.zeros_like(q)
         angles, _, _ = couple(q, still, still, contexts)
@@ -245,15 +240,14 @@ class Pendulum(MechanicalSystem):
         def models(step: float) -> list[Any]:
             return [compile_chain(row, step) for row in lengths.tolist()]
 
-        def driving(y: Array) -> tuple[Array, Array]:
+        def driving(y: Array) -> ArrayPair:
             q, v = np.split(y, 2, axis=-1)
             return q[:, :DRIVING], v[:, :DRIVING]
 
         def states(q: Array, v: Array) -> Array:
             angles, velocities = torch.from_numpy(q), torch.from_numpy(v)
             rest = torch.zeros_like(velocities)
-            aligned = align(lengths, angles)
-            angles, velocities, _ = couple(angles, velocities, rest, aligned)
+            angles, velocities, _ = couple(angles, velocities, rest, align(lengths, angles))
             return torch.cat([angles, velocities], dim=-1).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

@@ -7,7 +7,6 @@ for both, and for contexts that move.
 """
 
 import abc
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from romkit.core.broadcast import matvec
 from romkit.core.errors import InputError
-from romkit.core.types import Metric, TensorMap
+from romkit.core.types import Floats, Metric, TensorFunction, TensorMap
 from romkit.projections import Operator, Path
 
 Parts = tuple[Tensor, ...]
@@ -125,11 +124,11 @@ class Problem(abc.ABC):
     """
 
     path: Path
-    field: Callable[..., Tensor] = unknown_field
+    field: TensorFunction = unknown_field
     metric: Metric = euclidean
     control: TensorMap | None = None
     step: float | None = None
-    jump_times: tuple[float, ...] = ()
+    jump_times: Floats = ()
     order: ClassVar[int]
 
     def split(self, w: Tensor) -> Parts:

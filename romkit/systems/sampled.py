@@ -1,5 +1,6 @@
 """Right-hand sides from a few of their rows, which are chosen on training data."""
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,28 +16,23 @@ from romkit.core import tensors
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.types import Tensors
+from romkit.core.types import Facts, Tensors
 from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns
 from romkit.data.layout import component_names
 from romkit.data.trajectories import check_components, check_context
 from romkit.systems.equation import EvolutionEquation
 
-SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
-"""Most training snapshots, evenly out of all; right-hand sides in memory at a time; most modes of
-them.
-"""
-
-REACH, ROUNDING = 10.0, 1e-12
-"""Residual at distance 1, relative to the largest one of training data; and the least of these,
-relative to f̄.
-"""
-
 TrainingData = tuple[Tensor, Tensor, Tensor]
 
 
 def rate_basis(
-    system: EvolutionEquation, basis: Basis, data: TrainingData, tolerance: float | None = None
+    system: EvolutionEquation,
+    basis: Basis,
+    data: TrainingData,
+    tolerance: float | None = None,
+    *,
+    modes: int = 256,
 ) -> Basis:
     """Modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
@@ -48,13 +44,17 @@ def rate_basis(
         basis: x̄ and V.
         data: times (N,), coordinates (N, r) and contexts (N, p), see `training_data`.
         tolerance: share of the energy that may be left out; by default what the basis leaves out of
-            that of the states, if `MOST` modes are enough for it.
+            that of the states, if `modes` are enough for it.
+        modes: at most.
 
     Raises:
         InputError: a right-hand side that is the same at all data, or not finite; a tolerance that
-            `MOST` modes do not reach.
+            `modes` do not reach.
     """
-    total = _summary(system, basis, data)
+    weigh = weigher(None, basis.size)
+    blocks = _blocks(system, basis, *data)
+    summaries = (Summary.summarise(block, min(modes, len(block)), weigh) for block in blocks)
+    total = functools.reduce(lambda a, b: a.merged(b, modes, weigh), summaries)
     held = total.share  # of the energy, by the number of modes
     most = len(held)
     if most == 0:
@@ -64,11 +64,11 @@ def rate_basis(
             got="the same at all of them",
             fix="give more of them, or roll out in full space",
         )
-    left_out = tolerance
-    if tolerance is None:
-        left_out = _left_out(basis)
-    is_short = 1 - held > left_out
-    rank = int(is_short.sum()) + 1
+    left_out = tolerance or 1e-6
+    if tolerance is None and basis.energy is not None:
+        # shares are sums, and know the rest to rounding alone
+        left_out = max(1 - basis.energy[-1].item(), 1e-14)
+    rank = int((1 - held > left_out).sum()) + 1
     if rank > most and tolerance is not None:
         raise InputError(
             "tolerance",
@@ -79,38 +79,16 @@ def rate_basis(
     return total.basis(min(rank, most))
 
 
-def _summary(system: EvolutionEquation, basis: Basis, data: TrainingData) -> Summary:
-    """Modes of right-hand sides, in the metric of which these are orthogonal: the identity."""
-    weigh = weigher(None, basis.size)
-    total = None
-    for block in _blocks(system, basis, *data):
-        most = min(MOST, len(block))
-        summary = Summary.summarise(block, most, weigh)
-        if total is None:
-            total = summary
-        else:
-            total = total.merged(summary, MOST, weigh)
-    return total
-
-
-def _left_out(basis: Basis, *, unknown: float = 1e-6, smallest: float = 1e-14) -> float:
-    """Return share of the energy of the states that a basis leaves out.
-
-    `unknown`, `smallest`: share of energy that right-hand sides may lose: where the basis knows
-    none of its own, and at least.
-    """
-    if basis.energy is None:
-        return unknown
-    return max(1 - basis.energy[-1].item(), smallest)
-
-
-def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> TrainingData:
-    """Return times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
+def training_data(
+    system: EvolutionEquation, basis: Basis, data: xr.Dataset, *, snapshots: int = 1000
+) -> TrainingData:
+    """Return times (N,), coordinates (N, r) and contexts (N, p) of up to `snapshots` of them, evenly.
 
     Args:
         system: of the data.
         basis: in which the coordinates are.
         data: of states, or of coordinates (`basis.project`).
+        snapshots: at most.
 
     Raises:
         InputError: data of another system or grid.
@@ -121,7 +99,7 @@ def training_data(system: EvolutionEquation, basis: Basis, data: xr.Dataset) -> 
     c = c.expand(-1, times, -1).flatten(0, 1)  # (N, p)
     y = y.flatten(0, 1)  # (N, r)
     complete = y.isfinite().all(-1).nonzero().flatten()
-    rows = complete[tensors.evenly(len(complete), SNAPSHOTS)]
+    rows = complete[tensors.evenly(len(complete), snapshots)]
     return t[rows], y[rows], c[rows]
 
 
@@ -145,8 +123,8 @@ def coordinates_of(system: EvolutionEquation, basis: Basis, data: xr.Dataset) ->
 def _blocks(
     system: EvolutionEquation, basis: Basis, t: Tensor, y: Tensor, c: Tensor
 ) -> Iterator[Tensor]:
-    """Right-hand sides (k, n) at training data, `BLOCK` at a time."""
-    for numbers in torch.arange(len(y)).split(BLOCK):
+    """Right-hand sides (k, n) at training data, a hundred at a time."""
+    for numbers in torch.arange(len(y)).split(100):
         rates = []
         for i in numbers:
             field = system.field(c[i])
@@ -212,7 +190,7 @@ class Rows(Display):
         entries = x[..., constants["stencil"]]
         return self.system.rhs_rows(t, constants["rows"], entries, c)
 
-    def facts(self) -> dict[str, str]:
+    def facts(self) -> Facts:
         """Return numbers of rows and of entries of the state that they need, and the system."""
         size = self.basis.size
         return {
@@ -300,19 +278,25 @@ class Sampled(Rows):
         return outside.norm(dim=-1) / velocity.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """Return residual (...), 1 at `REACH` times the largest one of the training data."""
+        """Return residual (...), 1 at ten times the largest one of the training data."""
         return self.residual(t, y, c) / self.reach
 
-    def calibrated(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
+    def calibrated(
+        self,
+        times: Tensor,
+        y: Tensor,
+        c: Tensor,
+        *,
+        factor: float = 10.0,
+        rounding: float = 1e-12,
+    ) -> "Sampled":
         """Return rows that know the residuals at training data: times (N,), coordinates (N, r),
-        contexts (N, p).
+        contexts (N, p); the least of these is rounding, relative to f̄.
         """
-        rounding = ROUNDING * self.rates.mean[self.rows].norm().item()
-        largest = rounding
+        largest = rounding * self.rates.mean[self.rows].norm().item()
         for sample in zip(times, y, c, strict=True):
-            residual = self.residual(*sample).item()
-            largest = max(residual, largest)
-        return replace(self, reach=REACH * largest)
+            largest = max(self.residual(*sample).item(), largest)
+        return replace(self, reach=factor * largest)
 
 
 def gives_rows(system: EvolutionEquation) -> bool:
@@ -348,6 +332,5 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
         gain = total - discriminant.clamp(min=0).sqrt()
         # a row counts once
         gain[rows] = -1.0
-        best = gain.argmax().unsqueeze(0)
-        rows = torch.cat([rows, best])
+        rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
     return rows

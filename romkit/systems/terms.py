@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core.broadcast import pairs
 from romkit.core.polynomials import Monomials
-from romkit.core.types import TensorMap
+from romkit.core.types import TensorFunction, TensorMap
 
 Image = tuple[Tensor | None, Tensor | None, Tensor | None]
 """Constant, linear and quadratic part; None where zero."""
@@ -29,7 +29,7 @@ class Term(NamedTuple):
     """
 
     degree: int
-    form: Callable[..., Tensor]
+    form: TensorFunction
     coefficient: TensorMap | None = None
     symmetric: TensorMap | None = None
 
@@ -57,8 +57,7 @@ class Quadratic(NamedTuple):
 
     def __call__(self, y: Tensor) -> Tensor:
         linear = _rows(y, self.linear)
-        quadratic = _rows(pairs(y, y), self.quadratic)
-        return self.constant + linear + quadratic
+        return self.constant + linear + _rows(pairs(y, y), self.quadratic)
 
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
         """Return a -> testᵀ g(shift + factor a), for a (..., m), factor and test (..., r, m), shift
@@ -132,8 +131,7 @@ class Projected:
             tests = basis.dual
         tests = tests.to(device)
         # ŷ = (1, y) are the coordinates in these
-        mean = basis.mean.unsqueeze(0)
-        columns = torch.cat([mean, basis.modes.mT])  # (r + 1, n)
+        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # (r + 1, n)
         columns = columns.to(device)
         self.images = [_image(term, columns, tests) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
@@ -152,9 +150,10 @@ class Projected:
     def at(self, c: Tensor) -> Quadratic:
         """Return the field at contexts (..., p), in their precision."""
         by_degree = zip(*self.images, strict=True)
-        sums = []
-        for tensors, zero in zip(by_degree, self.zero, strict=True):
-            sums.append(self._sum(tensors, zero.to(c), c))
+        sums = [
+            self._sum(tensors, zero.to(c), c)
+            for tensors, zero in zip(by_degree, self.zero, strict=True)
+        ]
         return Quadratic(*sums)
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:

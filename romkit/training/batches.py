@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit.core.types import Tensors
+from romkit.core.types import Shape, TensorFunction, Tensors
 from romkit.data import DIMS, snapshots
 from romkit.data.trajectories import Snapshots
 from romkit.projections import Frame, Projection
@@ -112,22 +112,20 @@ class FlatParameters:
                 leaves.append(pair(both))
         return leaves
 
-    def function(self, objective: nn.Module) -> Callable[..., Tensor]:
+    def function(self, objective: nn.Module) -> TensorFunction:
         """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
 
         def loss(theta: Tensor, *batch: Tensor) -> Tensor:
-            views = {}
-            for name, value in self._split(theta).items():
-                views[f"projection.{name}"] = value
+            views = {f"projection.{name}": value for name, value in self._split(theta).items()}
             return torch.func.functional_call(objective, views, batch)
 
         return loss
 
-    def _find_blocks(self) -> list[tuple[int, ...]]:
+    def _find_blocks(self) -> list[Shape]:
         """Return shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair,
         (size,) of what is between.
         """
-        blocks: list[tuple[int, ...]] = []
+        blocks: list[Shape] = []
         numbers = range(len(self.names))
         for pair, group in itertools.groupby(numbers, self._matching_pair):
             members = list(group)
@@ -264,10 +262,9 @@ def batches(
 
 def seed_generators(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
     """Return a generator of each seed for an epoch: a stack and a single seed see the same batches."""
-    generators = []
-    for seed in seeds:
-        number = (seed * 1_000_003 + epoch) % 2**63
-        generators.append(torch.Generator().manual_seed(number))
+    generators = [
+        torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds
+    ]
     return generators
 
 
@@ -285,5 +282,4 @@ def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generato
         return like + torch.stack(of_seeds).to(like) * sigma
 
     y = draw(rows.y, noise.state)
-    c = draw(rows.c, noise.context)
-    return rows._replace(y=y, c=c)
+    return rows._replace(y=y, c=draw(rows.c, noise.context))

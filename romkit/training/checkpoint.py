@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 import time
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from romkit.core import files
 from romkit.core.errors import FileError, warn
-from romkit.core.types import Tensors
+from romkit.core.types import Entries, PathLike, Tensors
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
 from romkit.training.watch import Best
@@ -44,7 +43,7 @@ class Checkpoint:
         ended: whether the run that was saved last had been ended by its watch.
     """
 
-    def __init__(self, path: str | os.PathLike[str], identity: dict[str, object]):
+    def __init__(self, path: PathLike, identity: Entries):
         self.path = files.expanded(path)
         files.make_folder(self.path.parent)
         text = json.dumps(identity, sort_keys=True)
@@ -90,9 +89,7 @@ class Checkpoint:
         on without.
         """
         started = time.perf_counter()
-        stored = {}
-        for name, value in _tensors(snapshot).items():
-            stored[name] = _stored(name, value)
+        stored = {name: _stored(name, value) for name, value in _tensors(snapshot).items()}
         header = {"checkpoint": self.identity, "ended": self.ended}
         try:
             files.write(self.path, "checkpoint", header, stored)

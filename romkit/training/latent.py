@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Pair
+from romkit.core.types import Pair, TensorFunction
 from romkit.data import even_step
 from romkit.data.trajectories import whole_trajectories
 from romkit.engine.inductor import compile_anew
@@ -121,18 +121,16 @@ class Start(nn.Module):
 
 def latent_steps(
     flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
-) -> tuple[Callable[..., Tensor], Callable[..., Pair]]:
+) -> tuple[TensorFunction, Callable[..., Pair]]:
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
     stack.
     """
     followed = DYNAMICS[dynamics]()
     assert isinstance(followed, LatentField)  # as those of rollouts in training
     scale = flat.stacked.frame.state_scale.to(data.velocity)
-    square = (data.velocity / scale).square().mean()
-    speed = square.sqrt().item()
+    speed = (data.velocity / scale).square().mean().sqrt().item()
     advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
     start = flat.function(Start(flat.stacked, system, followed))
     if compiled:
-        device = next(flat.stacked.parameters()).device
-        advance = compile_anew(advance, device)
+        advance = compile_anew(advance, next(flat.stacked.parameters()).device)
     return start, cast("Callable[..., Pair]", advance)

@@ -38,8 +38,7 @@ class LeftOutRollouts:
         self.system = system
         state = data["state"].transpose(*DIMS).values.astype(np.float64)
         self.states = torch.from_numpy(state)  # (C, T, n)
-        deviations = np.nanstd(state, axis=(0, 1))
-        self.deviation = float(deviations.mean())
+        self.deviation = float(np.nanstd(state, axis=(0, 1)).mean())
         self.contexts = torch.from_numpy(context_matrix(data)).double()
         self.times = torch.as_tensor(times_of(data), dtype=torch.float64)
 
@@ -53,8 +52,7 @@ class LeftOutRollouts:
         apart = difference.abs().amax(-1)
         lacking = self.states[:, 0].isnan().any(-1)
         distance, number = torch.where(lacking, torch.inf, apart).min(1)
-        size = contexts.abs().amax().clamp(min=1.0)
-        is_there = distance <= 1e-6 * size
+        is_there = distance <= 1e-6 * contexts.abs().amax().clamp(min=1.0)
         return torch.where(is_there, number, -1)
 
     def errors(self, operator: Operator, runs: Tensor) -> Tensor:
@@ -77,8 +75,7 @@ class LeftOutRollouts:
             # settings are compared by many rollouts, so each is in its cheapest form
             small = contracted(problem, dynamics, self.system.quadratic(c))
             start = dynamics.start(problem, self.times[0], (truth[:, 0],))
-            solve = Adaptive(rtol=RTOL)
-            solution = dynamics.solve(small, start, self.times, solver=solve)
+            solution = dynamics.solve(small, start, self.times, solver=Adaptive(rtol=RTOL))
             image = operator.decode(solution.states)
         square = (image - truth).square().sum(-1).nanmean(1)  # (C,)
         deviation = truth - truth.nanmean(1, keepdim=True)
@@ -86,6 +83,5 @@ class LeftOutRollouts:
         # a run at rest has no deviation that an error could be relative to
         least = truth.shape[-1] * (AT_REST * self.deviation) ** 2
         error = (square / spread.clamp(min=least)).sqrt()
-        failed = solution.status != 0
-        lost = failed | ~error.isfinite()
+        lost = (solution.status != 0) | ~error.isfinite()
         return torch.where(lost, LOST, error.clamp(max=LOST))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from romkit.core.errors import DivergenceWarning, warn
 from romkit.core.runtime import track
+from romkit.core.types import TensorFunction, TensorTuple
 from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.optimizers import Loss, Optimizer, Step, TorchOptimizer
@@ -19,7 +20,7 @@ CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""
 
 
-def validation_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:
+def validation_loss(loss: TensorFunction, theta: Tensor, rows: AnyBatch) -> Tensor:
     """(S,) mean loss over held-out rows (N, ...)."""
     number, seeds = len(rows.y), len(theta)
     total = torch.zeros(seeds, dtype=theta.dtype, device=theta.device)
@@ -41,7 +42,7 @@ def train(
     *,
     learning_rate: float,
     epochs: int,
-    batches: Callable[[int], Iterable[tuple[Tensor, ...]]],
+    batches: Callable[[int], Iterable[TensorTuple]],
     per_epoch: int,
     seeds: Sequence[int],
     label: str,
@@ -144,15 +145,14 @@ class EpochOfSteps(NamedTuple):
     epochs: int
     per_epoch: int
 
-    def after(self, run: Snapshot, epoch: int, batches: Iterable[tuple[Tensor, ...]]) -> Snapshot:
+    def after(self, run: Snapshot, epoch: int, batches: Iterable[TensorTuple]) -> Snapshot:
         """Return the run after an epoch over these batches."""
         state, plateaus = run.state, run.plateaus
         total = torch.zeros_like(plateaus.best)
         for index, batch in enumerate(batches):
             progress = (epoch + index / self.per_epoch) / self.epochs
             rates = self.learning_rate * self.schedule.factors(progress, plateaus)
-            taken = epoch * self.per_epoch + index
-            state = self.optimizer.between(state, taken)
+            state = self.optimizer.between(state, epoch * self.per_epoch + index)
             state, values = self.step(state, rates, *batch)
             total = total + values
         mean = total / self.per_epoch
@@ -163,10 +163,9 @@ class EpochOfSteps(NamedTuple):
 
 def _warn_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
     """Warn of the seeds (S, 1) whose parameters ceased to be finite in an epoch."""
-    numbers = []
-    for seed, is_lost in zip(seeds, lost.squeeze(1).tolist(), strict=True):
-        if is_lost:
-            numbers.append(str(seed))
+    numbers = [
+        str(seed) for seed, is_lost in zip(seeds, lost.squeeze(1).tolist(), strict=True) if is_lost
+    ]
     if numbers:
         text = f"seed {', '.join(numbers)} diverged in epoch {epoch}"
         warn(f"{text}; its last finite parameters are kept", DivergenceWarning)
@@ -187,7 +186,5 @@ Reports = list[dict[str, object]]
 def seed_reports(**columns: Tensor) -> Reports:
     """Return reports from tensors with a leading seed axis."""
     values = [column.tolist() for column in columns.values()]
-    reports = []
-    for row in zip(*values, strict=True):
-        reports.append(dict(zip(columns, row, strict=True)))
+    reports = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
     return reports

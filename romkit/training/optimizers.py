@@ -11,7 +11,7 @@ from torch import Tensor
 
 from romkit.core import adam
 from romkit.core.errors import InputError
-from romkit.core.types import Pair
+from romkit.core.types import Pair, TensorTuple
 from romkit.projections.geometry import EuclideanMetric, Fractional, restore
 from romkit.training.batches import FlatParameters
 
@@ -30,7 +30,7 @@ class State(NamedTuple):
     """
 
     theta: Tensor
-    moments: tuple[Tensor, ...]
+    moments: TensorTuple
     count: Tensor
     alive: Tensor
 
@@ -48,7 +48,7 @@ class Optimizer(abc.ABC):
     freezes alone.
     """
 
-    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
+    def moments(self, theta: Tensor, flat: FlatParameters) -> TensorTuple:
         """Return the optimizer's own tensors before the first step: by default the first and second
         moment of Adam.
         """
@@ -86,9 +86,10 @@ class Optimizer(abc.ABC):
             alive = state.alive
             for tensor in (gradient, theta, losses.unsqueeze(1)):
                 alive = alive & tensor.isfinite().all(1, keepdim=True)
-            kept = []
-            for after, before in zip(moments, state.moments, strict=True):
-                kept.append(_where(alive, after, before))
+            kept = [
+                _where(alive, after, before)
+                for after, before in zip(moments, state.moments, strict=True)
+            ]
             theta = _where(alive, theta, state.theta)
             return State(theta, tuple(kept), state.count, alive), losses
 
@@ -100,7 +101,7 @@ def _all_alive(theta: Tensor) -> Tensor:
     return torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
 
 
-def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> Pair:
+def _gradient_and_losses(loss: Loss, theta: Tensor, batch: TensorTuple) -> Pair:
     """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
     with torch.enable_grad():
         variable = theta.detach().requires_grad_()
@@ -112,16 +113,14 @@ def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
     """Return each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
-    norm = gradient.norm(dim=1, keepdim=True)
-    factor = (largest / norm).clamp(max=1.0)
+    factor = (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
     return gradient * factor
 
 
 def _where(alive: Tensor, after: Tensor, before: Tensor) -> Tensor:
     """Return values after a step of seeds that are alive, and before it of others."""
     beside_seeds = (1,) * (after.ndim - 1)
-    mask = alive.reshape(len(alive), *beside_seeds)
-    return torch.where(mask, after, before)
+    return torch.where(alive.reshape(len(alive), *beside_seeds), after, before)
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ class Soap(Adam):
     memory: float = 0.95
     period: int = 10
 
-    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
+    def moments(self, theta: Tensor, flat: FlatParameters) -> TensorTuple:
         """Return first moment, second moment in the bases, then for each side of a matrix that is
         turned mean, and basis.
         """
@@ -276,7 +275,7 @@ def _turned(
     return matrices
 
 
-def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def _means_and_bases(state: State) -> tuple[TensorTuple, TensorTuple]:
     """Return running means and bases among the moments of SOAP."""
     _, _, *of_sides = state.moments
     half = len(of_sides) // 2
@@ -422,7 +421,7 @@ class _Seed:
     def _flat(self) -> Tensor:
         return torch.cat([parameter.flatten() for parameter in self.parameters])
 
-    def step(self, rate: float, batch: tuple[Tensor, ...]) -> Tensor:
+    def step(self, rate: float, batch: TensorTuple) -> Tensor:
         """Return a step at `rate` times the optimizer's own learning rates; the loss () before it."""
         if not self.alive:
             return self.parameters[0].new_full((), torch.nan).detach()

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.runtime import track
+from romkit.core.types import Entries
 from romkit.projections import Projection, stack, unstack
 from romkit.training.batches import AnyBatch, Batch, FlatParameters
 from romkit.training.latent import EvenTrajectories, FieldName, latent_steps
@@ -116,7 +117,7 @@ def phase_fit(
     theta = flat.read()
     windows = _Windows(objective, data, plan, compiled)
     snapshots = _Snapshots(objective, rows)
-    reports: list[dict[str, object]] = []
+    reports: list[Entries] = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
         generator = torch.Generator().manual_seed(seeds[k])
         theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
@@ -151,8 +152,7 @@ class _Windows:
         """Return steps of the windows at `progress` in [0, 1) of the refinement."""
         longest = self.samples - max(2, self.samples // 25)
         ratio = max(1.0, longest / FIRST_PHASE_LENGTH)
-        grown = min(1.0, progress / PHASE_GROWTH)
-        length = FIRST_PHASE_LENGTH * ratio**grown
+        length = FIRST_PHASE_LENGTH * ratio ** min(1.0, progress / PHASE_GROWTH)
         return round(min(longest, length))
 
     def draw(self, length: int, generator: torch.Generator) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Count, Limit, NotNegative, Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Names
+from romkit.core.types import Entries, Names
 from romkit.projections import Frame
 from romkit.training.batches import Noise
 from romkit.training.loss import Anchor, LatentVelocity, LossTerm, Penalty, Reconstruction
@@ -189,7 +189,7 @@ class Recipe:
         settings = getattr(self, stage) or STAGES[stage]()
         return dataclasses.replace(self, **{stage: _changed(settings, name, field, value)})
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Entries:
         """Plain values; terms by the names of their classes, an optimizer of the user's by its own."""
         plain = dataclasses.replace(self, loss=(Reconstruction(),), phase=self.timing)
         recipe = dataclasses.asdict(plain)
@@ -200,7 +200,7 @@ class Recipe:
         return recipe | {"loss": [_plain_term(term) for term in self.loss]}
 
 
-def _plain_term(term: LossTerm) -> dict[str, object]:
+def _plain_term(term: LossTerm) -> Entries:
     """Class and fields of a term, or the attributes of one that is no dataclass."""
     fields = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
     return {"term": type(term).__name__} | json.loads(json.dumps(fields, default=_text))

@@ -19,6 +19,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, Share, validated
+from romkit.core.types import TensorTuple
 from romkit.training.batches import AnyBatch, FlatParameters, seed_generators
 from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports, seed_reports, train
@@ -119,14 +120,15 @@ def refine(
         window_steps = torch.stack(errors, dim=-1).flatten(1)
         return snapshot_loss(theta, *batch) + window_steps.mean(1)
 
-    def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
+    def batches(index: int) -> Iterator[TensorTuple]:
         generators = seed_generators(seeds, index)
         # short at first: where a phase error exceeds a turn, the loss says nothing of it
         length = plan.window(index / plan.steps, samples)
         windows = _windows(trajectories, length, plan.batch, generators)
-        numbers = []
-        for generator in generators:
-            numbers.append(torch.randint(len(rows.y), (batch_size,), generator=generator))
+        numbers = [
+            torch.randint(len(rows.y), (batch_size,), generator=generator)
+            for generator in generators
+        ]
         pick = torch.stack(numbers)  # (S, batch_size)
         yield *(tensor[pick.to(tensor.device)] for tensor in rows), *windows
 
@@ -147,7 +149,7 @@ def refine(
 
 def _windows(
     data: EvenTrajectories, length: int, batch: int, generators: Sequence[torch.Generator]
-) -> tuple[Tensor, ...]:
+) -> TensorTuple:
     """Draw `batch` windows for each seed, at random times.
 
     Returns:
@@ -161,8 +163,7 @@ def _windows(
         # as many of every trajectory as of any other, but for one
         rounds = math.ceil(batch / count)
         orders = [torch.randperm(count, generator=generator) for _ in range(rounds)]
-        order = torch.cat(orders)
-        picks.append(order[:batch])
+        picks.append(torch.cat(orders)[:batch])
         starts.append(torch.randint(times - length, (batch,), generator=generator))
     pick = torch.stack(picks).to(data.state.device)  # (S, B)
     start = torch.stack(starts).to(data.state.device)

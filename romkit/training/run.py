@@ -1,7 +1,6 @@
 """Run of a training: the stages of a recipe, on stacks of seeds."""
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core.types import PathLike
 from romkit.data import times_of
 from romkit.engine.captured import accelerate
 from romkit.engine.inductor import fast_or_eager
@@ -46,9 +46,7 @@ def digest(tensors: Sequence[Tensor]) -> str:
 
 def _joined(reports: Reports, further: Sequence[Mapping[str, object]]) -> Reports:
     """Return reports with further facts about each seed."""
-    joined = []
-    for report, facts in zip(reports, further, strict=True):
-        joined.append(report | facts)
+    joined = [report | facts for report, facts in zip(reports, further, strict=True)]
     return joined
 
 
@@ -76,7 +74,7 @@ class Run:
     system: System | None
     device: torch.device
     engine: str
-    checkpoint: str | os.PathLike[str] | None
+    checkpoint: PathLike | None
     watch: Watch
     held_out: xr.Dataset | None
     started: bool = False

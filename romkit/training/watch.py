@@ -194,5 +194,4 @@ def exhausted(patience: int | None, epoch: int, best: Best) -> bool:
     """Tell whether no seed has had a better loss on held-out data for this many epochs."""
     if patience is None:
         return False
-    without_gain = epoch - best.epoch
-    return bool((without_gain >= patience).all())
+    return bool(((epoch - best.epoch) >= patience).all())

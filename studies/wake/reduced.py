@@ -54,7 +54,9 @@ class DragLift:
     def of(cls, basis: Basis, mesh: str = "standard") -> "DragLift":
         flow = discretisation(mesh)
         columns = np.column_stack([basis.mean.numpy(), basis.modes.numpy()])
-        convective = flow.pair_convection(columns, flow.force_functionals)
+        forces = flow.force_functionals  # (n, 2)
+        of_pairs = [flow.convection(columns, column[:, None]).T @ forces for column in columns.T]
+        convective = np.stack(of_pairs, axis=1)  # (r + 1, r + 1, 2)
         viscous = flow.force_functionals.T @ (flow.stiffness @ columns)
         return cls(
             torch.from_numpy(SCALE * convective),

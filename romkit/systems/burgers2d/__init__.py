@@ -2,8 +2,10 @@
 context sets.
 """
 
+import ctypes
 import functools
 from dataclasses import dataclass
+from importlib import resources
 from typing import Annotated
 
 import numpy as np
@@ -13,31 +15,15 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
-from romkit.core.types import Array, ContextFunction
+from romkit.core.errors import InputError
+from romkit.core.types import Array, ContextFunction, Field, Pair
 from romkit.data import ContextParameter
 from romkit.data.contexts import ends_of
-from romkit.solvers import Solver
+from romkit.engine.build import Unavailable, library
+from romkit.solvers.base import Prepared, Solver
+from romkit.solvers.fixed import Steps, march
 from romkit.systems.base import System
-from romkit.systems.burgers2d.trapezoidal import Trapezoidal
 from romkit.systems.terms import Term
-
-WIDTH, SOURCE = 100.0, 0.02
-"""Width of the square, and strength of the source."""
-
-UNSEEN = (
-    (4.56, 0.019),
-    (4.4, 0.0175),
-    (4.4, 0.028),
-    (4.7, 0.024),
-    (4.9, 0.017),
-    (5.05, 0.0265),
-    (5.2, 0.0205),
-    (5.35, 0.0165),
-    (5.4, 0.0285),
-)
-"""Contexts of the test set: the published one first, and eight between the nine of the training
-set.
-"""
 
 
 @validated
@@ -99,12 +85,11 @@ class Burgers2D(System):
     @property
     def spacing(self) -> float:
         """Width of a cell."""
-        return WIDTH / self.cells
+        return 100.0 / self.cells
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         mu1, mu2 = c.unsqueeze(-1).unbind(-2)
-        growth = mu2 * self._columns(x)
-        source = SOURCE * torch.exp(growth)  # (..., cells)
+        source = self._source(mu2 * self._columns(x))  # (..., cells)
         inflow = mu1**2 / (2 * self.spacing)
         first = source[..., :1] + inflow
         further = source[..., 1:]
@@ -112,8 +97,7 @@ class Burgers2D(System):
         *lead, cells = row.shape
         rows = row.unsqueeze(-2).expand(*lead, cells, cells)
         on_u = rows.flatten(-2)
-        on_v = torch.zeros_like(on_u)
-        on_both = torch.cat([on_u, on_v], dim=-1)  # (..., n)
+        on_both = torch.cat([on_u, torch.zeros_like(on_u)], dim=-1)  # (..., n)
         return self._advection(x, x) + on_both
 
     def terms(self) -> tuple[Term, ...]:
@@ -138,7 +122,7 @@ class Burgers2D(System):
         angles = torch.pi * (numbers + 0.5) / chebyshev
         nodes = middle + half * torch.cos(angles)  # of μ₂
         exponents = nodes.unsqueeze(-1) * self._columns(angles)
-        at_nodes = SOURCE * torch.exp(exponents)
+        at_nodes = self._source(exponents)
         degrees = torch.arange(chebyshev).unsqueeze(-1)
         weights = 2 / chebyshev * torch.cos(degrees * angles)
         weights[0] /= 2
@@ -146,8 +130,7 @@ class Burgers2D(System):
 
         def source(k: int) -> Term:
             def coefficient(c: Tensor) -> Tensor:
-                mu2 = c[..., 1:]
-                return _chebyshev(k, (mu2 - middle) / half)
+                return _chebyshev(k, (c[..., 1:] - middle) / half)
 
             return Term(0, lambda: profiles[k], coefficient)
 
@@ -187,9 +170,8 @@ class Burgers2D(System):
         mu2 = c[..., 1:]
         inflow = at_left * mu1**2 / (2 * self.spacing)
         place = self._columns(x)[column]
-        source = SOURCE * torch.exp(mu2 * place)
-        outflow = (to_right + upwards) / self.spacing
-        return is_u * (source + inflow) - outflow
+        source = self._source(mu2 * place)
+        return is_u * (source + inflow) - ((to_right + upwards) / self.spacing)
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)
@@ -197,12 +179,15 @@ class Burgers2D(System):
     def train_contexts(self, rng: Generator) -> Array:
         """Return the published grid of three by three."""
         low, high = ends_of(self.context)
-        axes = np.linspace(low, high, 3).T
-        grid = np.meshgrid(*axes, indexing="ij")
+        grid = np.meshgrid(*np.linspace(low, high, 3).T, indexing="ij")
         return np.stack(grid, axis=-1).reshape(-1, 2)
 
     def test_contexts(self) -> Array:
-        return np.array(UNSEEN)
+        """Return the published context first, and eight between the nine of the training set."""
+        published = [(4.56, 0.019)]
+        between = [(4.4, 0.0175), (4.4, 0.028), (4.7, 0.024), (4.9, 0.017)]
+        between += [(5.05, 0.0265), (5.2, 0.0205), (5.35, 0.0165), (5.4, 0.0285)]
+        return np.array(published + between)
 
     def _advection(self, x: Tensor, y: Tensor) -> Tensor:
         """Minus the differences of the fluxes, symmetric and linear in each of two states (..., n)."""
@@ -222,6 +207,9 @@ class Burgers2D(System):
         numbers = torch.arange(self.cells, dtype=like.dtype, device=like.device)
         return (numbers + 0.5) * self.spacing
 
+    def _source(self, growth: Tensor) -> Tensor:
+        return 0.02 * torch.exp(growth)
+
     def _tile(self, rows: Tensor) -> Tensor:
         """Return states (k, n) with these profiles (k, cells) along every row of u."""
         u = rows.unsqueeze(1).expand(-1, self.cells, -1)
@@ -232,7 +220,7 @@ class Burgers2D(System):
         assert isinstance(context, Tensor)  # that stays
         mu1 = context[..., 0]
         mu2 = context[..., 1:]
-        sources = SOURCE * torch.exp(mu2 * self._columns(context))
+        sources = self._source(mu2 * self._columns(context))
         return Trapezoidal(self.dt, self.spacing, sources, mu1**2 / 2)
 
 
@@ -241,8 +229,7 @@ def _chebyshev(k: int, x: Tensor) -> Tensor:
     before = x
     value = torch.ones_like(x)
     for _ in range(k):
-        following = 2 * x * value - before
-        before, value = value, following
+        before, value = value, 2 * x * value - before
     return value
 
 
@@ -250,3 +237,114 @@ def _backward(flux: Tensor, dim: int) -> Tensor:
     """Return differences to the cell before, of which the first has none."""
     first = flux.narrow(dim, 0, 1)
     return torch.cat([first, flux.diff(dim=dim)], dim=dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Trapezoidal(Solver):
+    """Implicit, of order two, stable at any step.
+
+    Compiled it goes from cell to cell, in torch from one diagonal of cells to the next, which are
+    independent: the same to rounding, and some hundred times slower.
+
+    Args:
+        dt: largest step.
+        spacing: width of a cell.
+        sources: (..., N) of u in each column, and `inflow` (...) flux at the left, by member.
+    """
+
+    dt: float
+    spacing: float
+    sources: Tensor
+    inflow: Tensor
+
+    def __str__(self) -> str:
+        return f"Trapezoidal(dt={self.dt})"
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
+        steps, name = self._steps(engine)
+        return lambda y, t: march(self, steps, y, t, label, rest=1.0), name
+
+    def _steps(self, engine: str) -> tuple[Steps, str]:
+        """Return steps by an engine, and its name."""
+        if engine == "torch":
+            return self._swept, "torch"
+        try:
+            return self._compiled(), "compiled"
+        except Unavailable as verdict:
+            if engine == "compiled":
+                raise InputError(
+                    "engine", expected="a compiler", got=str(verdict), fix="take 'auto'"
+                ) from verdict
+            return self._swept, f"torch ({verdict})"
+
+    def _compiled(self) -> Steps:
+        """Return steps by C++.
+
+        Raises:
+            Unavailable: there is no compiler.
+        """
+        file = resources.files(__package__).joinpath("march.cpp")
+        march_cells = library(file.read_text(encoding="utf-8")).evaluate
+        pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_long
+        march_cells.restype = None
+        march_cells.argtypes = (pointer, pointer, number, count, number, number, count)
+        sources = self.sources.reshape(-1, self.sources.shape[-1]).contiguous()  # (members, N)
+        inflow = self.inflow.flatten().tolist()
+
+        def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+            y = y.clone(memory_format=torch.contiguous_format)
+            members = y.view(-1, y.shape[-1])
+            for state, source, flux in zip(members, sources, inflow, strict=True):
+                pointers = state.data_ptr(), source.data_ptr()
+                march_cells(*pointers, flux, len(source), self.spacing, h, number)
+            return y
+
+        return steps
+
+    def _swept(self, t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+        for _ in range(number):
+            y = self._sweep(y, h)
+        return y
+
+    def _sweep(self, y: Tensor, h: float) -> Tensor:
+        """One step for members (..., 2 N²), by the diagonals i + j = d of cells."""
+        size = self.sources.shape[-1]
+        a = h / 2 / self.spacing
+        fields = y.unflatten(-1, (2, size, size))
+        u, v = fields.unbind(-3)
+        new_u = torch.zeros_like(u)
+        new_v = torch.zeros_like(v)
+        for d in range(2 * size - 1):
+            lowest = max(0, d - size + 1)
+            j = torch.arange(lowest, min(d, size - 1) + 1)
+            i = d - j
+            into_u, into_v = self._inflow(u, v, j, i)
+            into_new_u, into_new_v = self._inflow(new_u, new_v, j, i)
+            p = u[..., j, i]
+            q = v[..., j, i]
+            carried = (p + q) / 2
+            change_u = into_u + into_new_u - p * carried
+            change_v = into_v + into_new_v - q * carried
+            A = p + h * self.sources[..., i] + a * change_u
+            B = q + a * change_v
+            # the sum of both velocities answers to a quadratic equation, each of them to a linear one
+            root = torch.sqrt(1 + 2 * a * (A + B))
+            total = 2 * (A + B) / (1 + root)
+            damping = 1 + a * total / 2
+            new_u[..., j, i] = A / damping
+            new_v[..., j, i] = B / damping
+        return torch.stack([new_u, new_v], dim=-3).flatten(-3)
+
+    def _inflow(self, u: Tensor, v: Tensor, j: Tensor, i: Tensor) -> Pair:
+        """Fluxes of u and v into cells (j, i) from the left and from below."""
+        west = (i > 0).to(u)
+        south = (j > 0).to(u)
+        u_west = u[..., j, i - 1] * west
+        v_west = v[..., j, i - 1] * west
+        u_south = u[..., j - 1, i] * south
+        v_south = v[..., j - 1, i] * south
+        at_left = (1 - west) * self.inflow.unsqueeze(-1)
+        from_west = u_west**2 / 2 + at_left
+        into_u = from_west + u_south * v_south / 2
+        into_v = u_west * v_west / 2 + v_south**2 / 2
+        return into_u, into_v

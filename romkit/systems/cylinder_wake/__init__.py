@@ -18,9 +18,9 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.runtime import track
-from romkit.core.types import Array, ContextFunction, Field, TensorMap
+from romkit.core.types import Args, Array, ContextFunction, Field, TensorMap, TensorTuple
 from romkit.data import ContextParameter, context_matrix, trajectories
-from romkit.solvers.base import Run, Solver, is_bounded
+from romkit.solvers.base import Prepared, Solver, is_bounded
 from romkit.systems.base import System
 from romkit.systems.cylinder_wake.elements import (
     MESHES,
@@ -61,7 +61,7 @@ class LinearMap(torch.autograd.Function):
         return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: Args, output: Tensor) -> None:
         ctx.function, ctx.transposed = inputs[1:]
 
     @staticmethod
@@ -74,7 +74,7 @@ class LinearMap(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, ...], x: Tensor, function: Map, transposed: Map
+        info: Any, in_dims: Args, x: Tensor, function: Map, transposed: Map
     ) -> tuple[Tensor, int]:
         return LinearMap.apply(x.movedim(in_dims[0], 0), function, transposed), 0
 
@@ -86,9 +86,6 @@ FORCE = 2 / DIAMETER
 """Factor from a force per density to a coefficient, 2 F / (ρ U² D)."""
 
 Reynolds = Annotated[float, Ge(1), Le(10_000)]
-
-PLACE, SIZE = (0.35, 0.25), 0.002
-"""Middle in m and square of the width in m² of the whirl that trajectories start with."""
 
 
 @validated
@@ -214,16 +211,15 @@ class CylinderWake(System):
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         flow = self.flow
-        distance = ((flow.places - PLACE) ** 2).sum(-1)
-        whirl = self.disturbance * np.exp(-distance / SIZE)
+        # behind the cylinder, in m and m²
+        distance = ((flow.places - (0.35, 0.25)) ** 2).sum(-1)
+        whirl = self.disturbance * np.exp(-distance / 0.002)
         fixed = np.setdiff1d(np.arange(flow.n), flow.free)
         whirl[fixed] = 0
         # all velocities are free of divergence, and so is what disturbs them
         divergence = flow.divergence @ whirl
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), divergence)
-        starts = []
-        for reynolds in contexts[:, 0].tolist():
-            starts.append(self.steady(reynolds) + whirl)
+        starts = [self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]
         return torch.from_numpy(np.stack(starts))
 
     @validated
@@ -257,7 +253,7 @@ class CylinderWake(System):
         changes = convected(self._point_values(x), self._point_values(y))
         return self._linear("tested")(torch.cat(changes, dim=-1))
 
-    def _point_values(self, x: Tensor) -> tuple[Tensor, ...]:
+    def _point_values(self, x: Tensor) -> TensorTuple:
         """u, v, uₓ, u_y, vₓ and v_y (..., q) at the quadrature points."""
         sampled = self._linear("sampled")(x)
         return sampled.unflatten(-1, (6, -1)).unbind(-2)
@@ -280,9 +276,7 @@ class BDF2(Solver):
 
     divergence_threshold = 1e3
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         def run(y: Tensor, times: Tensor) -> Tensor:
             shape = (len(times), *y.shape)
             states = y.new_full(shape, torch.nan)

@@ -11,9 +11,8 @@ import scipy
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.types import Array
+from romkit.core.types import Array, Floats
 
-HEIGHT = 0.41
 CENTRE = (0.2, 0.2)
 RADIUS = 0.05
 MEAN_INFLOW = 1.0
@@ -34,11 +33,6 @@ MESHES = {
     for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))
 }
 """Meshes that ship with romkit, by name, made once with gmsh (studies/wake/README.md)."""
-
-QUADRATURE = 5
-"""Order of the quadrature of the convective term, which is of this degree: it is integrated without
-error.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +70,6 @@ class Discretisation:
         """∫ (a · ∇) b · test (n, ...) of velocities a and b (n, ...)."""
         changes = convected(list(self._point_values(a)), list(self._point_values(b)))
         return self.tested @ np.concatenate(changes)
-
-    def pair_convection(self, columns: Array, functionals: Array) -> Array:
-        """∫ (aᵢ · ∇) aⱼ · test (r, r, k) of all pairs of velocities a (n, r), through functionals
-        (n, k) alone.
-        """
-        u, v, ux, uy, vx, vy = self._point_values(columns)  # (q, r) each
-        weights = self.tested.T @ functionals  # (2 q, k)
-        pairs = []
-        for along, across in zip(*np.split(weights.T[..., None], 2, axis=1), strict=True):
-            pairs.append(
-                (along * u).T @ ux + (along * v).T @ uy + (across * u).T @ vx + (across * v).T @ vy
-            )
-        return np.stack(pairs, axis=-1)
 
     def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
@@ -144,8 +125,7 @@ class Discretisation:
         direction = self.along[self.cylinder]
         unit[self.cylinder, direction] = 1.0
         tested = -(self.mass @ unit)
-        divergence = -(self.divergence @ unit)
-        return unit + self.solve(self.leray, tested, divergence)
+        return unit + self.solve(self.leray, tested, -(self.divergence @ unit))
 
     def _point_values(self, u: Array) -> Array:
         """(6, q, ...)."""
@@ -158,13 +138,21 @@ def convected(a: Sequence[T], b: Sequence[T]) -> tuple[T, T]:
     u, v, *_ = a
     _, _, ux, uy, vx, vy = b
     along = u * ux + v * uy
-    across = u * vx + v * vy
-    return along, across
+    return along, u * vx + v * vy
 
 
 @functools.lru_cache(maxsize=4)
-def discretisation(mesh: str) -> Discretisation:
+def discretisation(
+    mesh: str, *, height: float = 0.41, mean_inflow: float = 1.0, quadrature: int = 5
+) -> Discretisation:
     """Return the finite elements on a mesh of `MESHES`.
+
+    Args:
+        mesh: its name.
+        height: of the channel in m (Schäfer & Turek 1996).
+        mean_inflow: velocity in m/s (the same).
+        quadrature: order of the convective term, which is of this degree: it is integrated without
+            error.
 
     Raises:
         InputError: scikit-fem is not installed.
@@ -179,19 +167,17 @@ def discretisation(mesh: str) -> Discretisation:
     quadratic = skfem.ElementVector(skfem.ElementTriP2())
     velocity = skfem.Basis(grid, quadratic)
     pressure = velocity.with_element(skfem.ElementTriP1())
-    quadrature = skfem.Basis(grid, quadratic, intorder=QUADRATURE)
-    sampled, tested = _point_values(quadrature)
+    sampled, tested = _point_values(skfem.Basis(grid, quadratic, intorder=quadrature))
     places = velocity.doflocs.T
     along = np.zeros(velocity.N, dtype=int)
     vertical = np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])
     along[vertical] = 1
-    wall, cylinder, inlet = _boundaries(velocity)
+    wall, cylinder, inlet = _boundaries(velocity, height)
     fixed = np.concatenate([wall, cylinder, inlet])
     entering = inlet[along[inlet] == 0]
     y = places[entering, 1]
     inflow = np.zeros(velocity.N)
-    below = 6 * MEAN_INFLOW * y
-    inflow[entering] = below * (HEIGHT - y) / HEIGHT**2
+    inflow[entering] = 6 * mean_inflow * y * (height - y) / height**2
     mass = skfem.BilinearForm(lambda u, v, w: dot(u, v))
     stiffness = skfem.BilinearForm(lambda u, v, w: ddot(grad(u), grad(v)))
     divergence = skfem.BilinearForm(lambda u, q, w: div(u) * q)
@@ -209,28 +195,26 @@ def discretisation(mesh: str) -> Discretisation:
     )
 
 
-def _boundaries(velocity: Any) -> tuple[Array, ...]:
-    """Return velocity components on the channel's walls, on the cylinder, and at the inlet; the
-    outlet is free of stress.
+def _boundaries(
+    velocity: Any, height: float, *, centre: Floats = (0.2, 0.2), radius: float = 0.05
+) -> tuple[Array, ...]:
+    """Return velocity components on the channel's walls, on the cylinder (Schäfer & Turek 1996),
+    and at the inlet; the outlet is free of stress.
     """
     tolerance = 1e-9
 
-    def is_wall(x: Array) -> Array:
-        return (x[1] < tolerance) | (x[1] > HEIGHT - tolerance)
-
-    def touches_cylinder(x: Array) -> Array:
-        across, up = CENTRE
-        distance = np.hypot(x[0] - across, x[1] - up)
-        return distance < 1.002 * RADIUS
-
-    def is_inlet(x: Array) -> Array:
-        return x[0] < tolerance
+    def on_cylinder(x: Array) -> Array:
+        distance = np.hypot(x[0] - centre[0], x[1] - centre[1])
+        return distance < 1.002 * radius
 
     components = []
-    for condition in (is_wall, touches_cylinder, is_inlet):
+    for condition in (
+        lambda x: (x[1] < tolerance) | (x[1] > height - tolerance),
+        on_cylinder,
+        lambda x: x[0] < tolerance,
+    ):
         facets = velocity.mesh.facets_satisfying(condition, boundaries_only=True)
-        numbers = velocity.get_dofs(facets).all()
-        components.append(np.unique(numbers))
+        components.append(np.unique(velocity.get_dofs(facets).all()))
     return tuple(components)
 
 
@@ -255,11 +239,9 @@ def _point_values(basis: Any) -> tuple[Matrix, Matrix]:
     size = (len(numbers), basis.N)
     matrices = []
     for column in values:
-        entries = np.concatenate(column)
-        matrix = scipy.sparse.csr_array((entries, places), size)
+        matrix = scipy.sparse.csr_array((np.concatenate(column), places), size)
         matrices.append(_csr(matrix))
-    of_points = basis.dx.ravel()
-    weights = scipy.sparse.diags_array(np.tile(of_points, 2))
+    weights = scipy.sparse.diags_array(np.tile(basis.dx.ravel(), 2))
     sampled = scipy.sparse.vstack(matrices)
     tested = weights @ scipy.sparse.vstack(matrices[:2])
     return _csr(sampled), _csr(tested.T)

@@ -8,28 +8,25 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.systems.cylinder_wake.elements import Discretisation
 
-NEWTON = 20
-"""Iterations at most; six are usual."""
-
-SMALLEST_STEP, LOST = 2.0, 10.0
-"""Steps that are no longer halved, and a change of velocities in m/s from which Newton's method
-does not come back.
-"""
-
 
 def rate(flow: Discretisation, u: Array, viscosity: float) -> Array:
     """u̇ (n, ...): the divergence-free part of -N(u, u) - ν K u."""
     friction = viscosity * (flow.stiffness @ u)
-    tested = -flow.convection(u, u) - friction
-    return flow.solve(flow.leray, tested)
+    return flow.solve(flow.leray, -flow.convection(u, u) - friction)
 
 
-def steady(flow: Discretisation, viscosity: float, *, reynolds_step: float = 40.0) -> Array:
+def steady(
+    flow: Discretisation,
+    viscosity: float,
+    *,
+    reynolds_step: float = 40.0,
+    smallest_step: float = 2.0,
+) -> Array:
     """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities
     where it is far.
 
     `reynolds_step`: the steady state is continued in steps of this Reynolds number, which
-    Newton's method follows, or in halves of it.
+    Newton's method follows, or in halves of it down to `smallest_step`.
 
     Raises:
         InputError: Newton's method does not find it.
@@ -49,7 +46,7 @@ def steady(flow: Discretisation, viscosity: float, *, reynolds_step: float = 40.
             u, reached = solution, reynolds
             continue
         step /= 2
-        if step < SMALLEST_STEP:
+        if step < smallest_step:
             raise InputError(
                 "Re",
                 expected="a steady flow that Newton's method finds",
@@ -64,23 +61,25 @@ def _solve_stokes(flow: Discretisation) -> Array:
     u = flow.inflow
     factors = flow.saddle(flow.stiffness)
     tested = -(flow.stiffness @ u)
-    divergence = -(flow.divergence @ u)
-    return u + flow.solve(factors, tested, divergence)
+    return u + flow.solve(factors, tested, -(flow.divergence @ u))
 
 
-def _newton(flow: Discretisation, u: Array, viscosity: float) -> Array | None:
-    """(n,) the steady flow near u; None where it is not found."""
+def _newton(
+    flow: Discretisation, u: Array, viscosity: float, *, iterations: int = 20, lost: float = 10.0
+) -> Array | None:
+    """(n,) the steady flow near u; None where it is not found: six iterations are usual, and from a
+    change of velocities of `lost` m/s Newton's method does not come back.
+    """
     friction = viscosity * flow.stiffness
-    for _ in range(NEWTON):
+    for _ in range(iterations):
         residual = flow.convection(u, u) + viscosity * (flow.stiffness @ u)
         factors = flow.saddle(flow.linearised_convection(u) + friction)
-        divergence = -(flow.divergence @ u)
-        step = flow.solve(factors, -residual, divergence)
+        step = flow.solve(factors, -residual, -(flow.divergence @ u))
         u = u + step
         size = np.abs(step).max()
         if size < 1e-11:
             return u
-        if not size < LOST:
+        if not size < lost:
             break
     return None
 
@@ -118,8 +117,7 @@ def integrate(
             convected_before = flow.convection(before, before)
         for _ in range(count):
             inertia = flow.mass @ ((2 * u - 0.5 * before) / h)
-            extrapolated = 2 * convected - convected_before
-            tested = inertia - extrapolated - boundary
+            tested = inertia - (2 * convected - convected_before) - boundary
             before = u
             u = flow.inflow + flow.solve(factors, tested, divergence)
             convected_before = convected

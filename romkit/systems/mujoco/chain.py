@@ -55,13 +55,11 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     levers = _levers(q)
     square_rate = v.cumsum(-1).square()  # θ̇²
     extents = torch.stack([x, z], dim=-2)  # (..., 2, n)
-    centripetal = extents * square_rate.unsqueeze(-2)
-    sums = centripetal @ (levers.mT @ levers)
+    sums = (extents * square_rate.unsqueeze(-2)) @ (levers.mT @ levers)
     sums_x, sums_z = sums.unbind(-2)
     weight = GRAVITY * levers.sum(0) * x
     force = MASS * (z * sums_x - x * sums_z - weight)
-    mass = _absolute_mass(x, z, capsule_inertia(lengths))
-    absolute = linear_solve(mass, force)
+    absolute = linear_solve(_absolute_mass(x, z, capsule_inertia(lengths)), force)
     base = torch.zeros_like(absolute[..., :1])
     return absolute.diff(dim=-1, prepend=base)
 
@@ -98,8 +96,7 @@ def _absolute_mass(x: Tensor, z: Tensor, inertia: Tensor) -> Tensor:
     """(..., n, n) inertia in absolute angles."""
     levers = _levers(x)
     cosines = _outer(x) + _outer(z)
-    coupled = MASS * (levers.mT @ levers) * cosines
-    return coupled + torch.diag_embed(inertia)
+    return (MASS * (levers.mT @ levers) * cosines) + torch.diag_embed(inertia)
 
 
 def _outer(x: Tensor) -> Tensor:

@@ -35,8 +35,7 @@ class Held:
     def __call__(self, times: Array) -> Array:
         # 0.3 / 0.1 is below 3
         passed = np.floor(times / self.interval + 1e-6).astype(int)
-        number = len(self.samples)
-        return self.samples[passed.clip(0, number - 1)]
+        return self.samples[passed.clip(0, len(self.samples) - 1)]
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,15 @@ from torch import Tensor
 
 from romkit.core.errors import InputError
 from romkit.core.runtime import lazy, track
-from romkit.core.types import Array, Field
+from romkit.core.types import Array, ArrayPair, Field
 from romkit.solvers import Solver
-from romkit.solvers.base import Run
+from romkit.solvers.base import Prepared
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
 
 if TYPE_CHECKING:
     import mujoco as mujoco
 else:
     mujoco = lazy("mujoco")
-
-STEPS_PER_CALL = 50_000
-"""Steps between two updates of the progress bar, over all members: about a third of a second on one
-core.
-"""
-
 
 LINK = """<body pos="0 0 {above}"><joint axis="0 1 0"/>
 <geom type="capsule" {shape} fromto="0 0 0 0 0 {end}"/>{next}</body>"""
@@ -79,7 +73,7 @@ class Simulator(Solver):
     name: str
     step: float
     models: "Callable[[float], list[mujoco.MjModel]]"
-    joints: Callable[[Array], tuple[Array, Array]]
+    joints: Callable[[Array], ArrayPair]
     states: Callable[[Array, Array], Array]
     controls: Callable[[Array], Array] | None = None
     threads: int = field(default_factory=torch.get_num_threads)
@@ -89,9 +83,7 @@ class Simulator(Solver):
     def __str__(self) -> str:
         return f"{self.name}(dt={self.step:g})"
 
-    def prepare(
-        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
-    ) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         substeps, step = count_substeps(times.cpu().numpy(), self.step)
         models = self.models(step)
 
@@ -121,9 +113,12 @@ class Simulator(Solver):
         outputs: int,
         steps: tuple[int, float],
         label: str,
+        *,
+        steps_per_call: int = 50_000,
     ) -> Array:
         """MuJoCo's clock from 0, positions and velocities, (N, T, 1 + nq + nv); `steps` are the
-        number and length of those between two outputs.
+        number and length of those between two outputs, `steps_per_call` those of all members between
+        two updates of the progress bar: about a third of a second on one core.
         """
         substeps, step = steps
         members = len(models)
@@ -137,7 +132,7 @@ class Simulator(Solver):
         if threads == 1:
             # MuJoCo's word for none beside this one
             threads = 0
-        at_once = max(1, STEPS_PER_CALL // (substeps * members))
+        at_once = max(1, steps_per_call // (substeps * members))
         from mujoco.rollout import Rollout  # with MuJoCo, which is loaded when it is used
 
         with Rollout(nthread=threads) as pool, _quiet():

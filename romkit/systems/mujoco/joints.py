@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from romkit.core.errors import InputError
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, ArrayPair, Names
 from romkit.systems.mujoco.engine import mujoco
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -95,7 +95,7 @@ class Joints(NamedTuple):
         """y = (q, q̇), (..., 2 nq)."""
         return np.concatenate([q, self.rates(q, v)], axis=-1)
 
-    def of_states(self, y: Array) -> tuple[Array, Array]:
+    def of_states(self, y: Array) -> ArrayPair:
         """q (..., nq), with quaternions of length one, and v (..., nv) of y = (q, q̇)."""
         q, rates = np.split(y, 2, axis=-1)
         q = self.normalised(q)
@@ -122,8 +122,7 @@ class Joints(NamedTuple):
         slices = []
         for place, velocity in self.turns:
             quaternion = slice(place, place + 4)
-            angular = slice(velocity, velocity + 3)
-            slices.append((quaternion, angular))
+            slices.append((quaternion, slice(velocity, velocity + 3)))
         return slices
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair
 from romkit.systems.mujoco.engine import mujoco
 from romkit.systems.mujoco.joints import FREE
 
@@ -58,8 +58,7 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
     if model.nkey == 0 or model.nmocap == 0:
         return
     bodies = np.flatnonzero(model.body_mocapid >= 0)
-    order = np.argsort(model.body_mocapid[bodies])
-    bodies = bodies[order]
+    bodies = bodies[np.argsort(model.body_mocapid[bodies])]
     places = model.key_mpos[0].reshape(-1, 3)
     turns = model.key_mquat[0].reshape(-1, 4)
     placed = (model.body_pos[bodies], model.body_quat[bodies])
@@ -125,8 +124,7 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
     i, j = _allowed_pairs(model)
     bodies = [model.geom_bodyid[i], model.geom_bodyid[j]]
     body_i, body_j = np.sort(bodies, axis=0)
-    signature = (body_i << 16) + body_j
-    excluded = np.isin(signature, model.exclude_signature)
+    excluded = np.isin((body_i << 16) + body_j, model.exclude_signature)
     # -1 for what does not move
     apart = model.body_treeid[body_i] != model.body_treeid[body_j]
     touching = np.flatnonzero(apart & ~excluded)
@@ -137,7 +135,7 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
     return pairs
 
 
-def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:
+def _allowed_pairs(model: "mujoco.MjModel") -> ArrayPair:
     """Return numbers of the geoms of pairs that may touch by their types and masks, or that are
     named.
     """

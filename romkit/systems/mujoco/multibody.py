@@ -107,15 +107,12 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> Pair:
         inertia = frame.R @ body.inertia @ frame.R.mT
         m = body.mass.unsqueeze(-1)
         of_motion = m.unsqueeze(-1) * (V.mT @ V)
-        of_turning = W.mT @ inertia @ W
-        mass = mass + of_motion + of_turning
+        mass = mass + of_motion + (W.mT @ inertia @ W)
         pull = m * (centre.a - tree.gravity)
-        momentum = matvec(inertia, frame.omega)
-        gyroscopic = cross(frame.omega, momentum)
+        gyroscopic = cross(frame.omega, matvec(inertia, frame.omega))
         twist = matvec(inertia, frame.alpha) + gyroscopic
         by_motion = matvec(V.mT, pull)
-        by_turning = matvec(W.mT, twist)
-        force = force - by_motion - by_turning
+        force = force - by_motion - matvec(W.mT, twist)
     return mass, force
 
 
@@ -157,8 +154,7 @@ def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Place
     """Return a frame behind a hinge, about whose anchor it turns."""
     axis = matvec(frame.R, joint.axis)
     hinge = frame.moved(matvec(frame.R, joint.anchor))
-    angle = step.squeeze(-1)
-    R = frame.R @ rotation(joint.axis, angle)
+    R = frame.R @ rotation(joint.axis, step.squeeze(-1))
     omega = frame.omega + axis * rate
     alpha = frame.alpha + cross(frame.omega, axis) * rate
     joints = (*frame.joints, (joint.k, axis, hinge.x))

@@ -15,7 +15,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
 from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
-from romkit.core.types import Array, ContextFunction, Metric, SecondOrderField
+from romkit.core.types import Array, ContextFunction, Entries, Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.data.contexts import bound_context
 from romkit.solvers import Solver
@@ -249,9 +249,9 @@ class MuJoCo(MechanicalSystem):
 
     def _commands(self, models: Sequence["mujoco.MjModel"], rows: Array) -> Commands:
         """Commands of models at contexts (N, p)."""
-        tables = []
-        for compiled, values in zip(models, rows, strict=True):
-            tables.append(self._table(compiled, values))
+        tables = [
+            self._table(compiled, values) for compiled, values in zip(models, rows, strict=True)
+        ]
         if not tables:
             return Commands(self.control, [], np.zeros((0, 0)))
         places = sorted(tables[0])
@@ -334,14 +334,13 @@ class MuJoCo(MechanicalSystem):
         integrator = mujoco.mjtIntegrator(int(self.spec.option.integrator))
         if self.contacts or integrator == mujoco.mjtIntegrator.mjINT_RK4:
             return shorter
-        return shorter + KEPT
+        return f"{shorter}; or give contacts=True, which keeps the integrator of the file"
 
     def rates(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
         motion = motion.reshape(-1, *motion.shape[-2:])  # (N, T, 2n)
-        states = motion.cpu().numpy()
-        positions, velocities = self.joints.of_states(states)
+        positions, velocities = self.joints.of_states(motion.cpu().numpy())
         clock = times.cpu().double().numpy()
         models = self._compiled(context)
         commands = self._commands(models, self._rows(context))
@@ -349,7 +348,7 @@ class MuJoCo(MechanicalSystem):
         second = self.joints.second(positions, velocities, rates)
         return torch.from_numpy(second).to(q).reshape(q.shape)
 
-    def provenance(self) -> dict[str, object]:
+    def provenance(self) -> Entries:
         control = "over time"
         if isinstance(self.control, Constant):
             control = self.control.values.tolist()
@@ -418,29 +417,23 @@ class MuJoCo(MechanicalSystem):
         """
         draw = np.random.default_rng(0)
         q, v = draw.normal(size=(2, probes, compiled.nv))
-        times = np.linspace(0, self.duration, probes)
-        controls = self.control(times)
+        controls = self.control(np.linspace(0, self.duration, probes))
         rates = engine.accelerations([compiled], q[None], v[None], controls[None])
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
 
-    def _check_contacts(self, middle: "mujoco.MjModel") -> None:
+    def _check_contacts(self, middle: "mujoco.MjModel", *, named: int = 3) -> None:
+        """Warn where bodies of different mechanisms may touch, and will not feel it."""
         if self.spec.option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT):
             return
         pairs = model.may_touch(middle)
         if not pairs:
             return
-        names = pairs[:NAMED]
-        if len(pairs) > NAMED:
+        names = pairs[:named]
+        if len(pairs) > named:
             names.append("...")
         bodies = f"bodies that may touch ({', '.join(names)})"
         fix = "give contacts=True to simulate contacts, or contacts=False"
         warn(f"contacts: {self.name} has {bodies}, and will not feel it; {fix}", UserWarning)
-
-
-NAMED = 3
-"""Pairs of bodies that a warning names, at most."""
-
-KEPT = "; or give contacts=True, which keeps the integrator of the file"
 
 
 def _or(value: T | None, default: T) -> T:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from romkit.core.tensors import divisor
-from romkit.core.types import Array, Tensors
+from romkit.core.types import Array, Shape, Tensors
 from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.command import Commands
 from romkit.systems.mujoco.engine import mujoco
@@ -35,7 +35,7 @@ class Driven(NamedTuple):
     tree: multibody.Tree
     gains: Tensor | None
     commands: Commands
-    lead: tuple[int, ...]
+    lead: Shape
 
     @classmethod
     def build(
@@ -49,10 +49,9 @@ class Driven(NamedTuple):
         if not commands.constant:
             # the forces of the commands are added at each time
             controls = np.zeros_like(controls)
-        tables = {}
-        for name in CONSTANTS:
-            arrays = [getattr(model, name) for model in models]
-            tables[name] = _stacked(arrays, lead)
+        tables = {
+            name: _stacked([getattr(model, name) for model in models], lead) for name in CONSTANTS
+        }
         forces, gains = [], []
         for model, control in zip(models, controls, strict=True):
             force = engine.affine_forces(model, control)
@@ -102,25 +101,21 @@ def like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
     return tree_map(lifted, tree)
 
 
-def _stacked(rows: Sequence[Array], lead: tuple[int, ...]) -> Tensor:
+def _stacked(rows: Sequence[Array], lead: Shape) -> Tensor:
     shape = rows[0].shape
     return torch.from_numpy(np.stack(rows)).reshape(*lead, *shape)
 
 
 def _gains(model: "mujoco.MjModel", unforced: Array) -> Array:
     """(nu, 3, nv) forces for each unit of a command: affine actuators are linear in it."""
-    gains = []
-    for unit in np.eye(model.nu):
-        force = engine.affine_forces(model, unit)
-        gains.append(force - unforced)
+    gains = [engine.affine_forces(model, unit) - unforced for unit in np.eye(model.nu)]
     return np.stack(gains)
 
 
 def _bodies(model: "mujoco.MjModel", tables: Tensors) -> tuple[multibody.Body, ...]:
     rotations = _matrices(tables["body_quat"])
     principal = _matrices(tables["body_iquat"])
-    moments = torch.diag_embed(tables["body_inertia"])
-    inertia = principal @ moments @ principal.mT
+    inertia = principal @ torch.diag_embed(tables["body_inertia"]) @ principal.mT
     slides = model.jnt_type == SLIDE
 
     def joint(k: int) -> multibody.Joint:
@@ -151,5 +146,4 @@ def _matrices(quaternion: Tensor) -> Tensor:
     axis = quaternion[..., 1:]
     norm = axis.norm(dim=-1)
     unit = axis / divisor(norm).unsqueeze(-1)
-    angle = 2 * torch.atan2(norm, w)
-    return multibody.rotation(unit, angle)
+    return multibody.rotation(unit, 2 * torch.atan2(norm, w))

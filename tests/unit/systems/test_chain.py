@@ -146,10 +146,15 @@ def test_output_is_at_any_times_and_takes_the_fewest_equal_steps(monkeypatch):
     assert steps == pytest.approx([2.5e-3 / 3, 0.4e-3, DT])
 
 
+def set_steps_per_call(monkeypatch, number):
+    defaults = engine.Simulator._integrated.__kwdefaults__
+    monkeypatch.setitem(defaults, "steps_per_call", number)
+
+
 def test_calls_are_chunked_without_a_trace(monkeypatch):
     state, times = members(3), np.arange(50) * DT
     whole = simulate(*state, times)
-    monkeypatch.setattr("romkit.systems.mujoco.engine.STEPS_PER_CALL", 20)
+    set_steps_per_call(monkeypatch, 20)
     np.testing.assert_array_equal(simulate(*state, times)[0], whole[0])
     np.testing.assert_array_equal(simulate(*state, times, threads=2)[1], whole[1])
 
@@ -159,7 +164,7 @@ def test_divergence_is_marked_and_stays_with_its_member(
     threads, steps_per_call, monkeypatch, tmp_path, capfd
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("romkit.systems.mujoco.engine.STEPS_PER_CALL", steps_per_call)
+    set_steps_per_call(monkeypatch, steps_per_call)
     q0, v0, lengths = members(5)
     q0[2], v0[2], lengths[2] = 0.2, [0, 0, 0, 2.5e3], 0.5  # takes a few steps to diverge
     v0[1, 0], q0[3, 2] = 2e5, np.nan

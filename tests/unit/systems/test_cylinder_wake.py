@@ -63,7 +63,7 @@ def test_steady_flow_solves_the_equations_and_stays_or_is_refused(monkeypatch):
     assert np.abs(end - u).max() < 1e-9
     SYSTEM.steady(90.0)[:] = 0.0
     assert SYSTEM.steady(90.0).max() > 1.0
-    monkeypatch.setattr(flow, "NEWTON", 2)
+    monkeypatch.setitem(flow._newton.__kwdefaults__, "iterations", 2)
     refused(
         "Re",
         flow.steady,

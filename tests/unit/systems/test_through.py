@@ -431,7 +431,7 @@ def test_what_cannot_be_sampled(rod, data, monkeypatch):
     ):
         refused(fact, system.through, *given)
     refused("tolerance", rod.through, basis, data, tolerance=0)
-    monkeypatch.setattr(rates, "MOST", 3)
+    monkeypatch.setitem(rates.rate_basis.__kwdefaults__, "modes", 3)
     assert (
         len(rod.through(basis, data).image.rows) == 6
     )  # an error if a tolerance was asked for alone
