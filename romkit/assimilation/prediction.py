@@ -25,8 +25,8 @@ SOLVES = 20
 
 
 class Prediction:
-    """Numbers of a sample, (M, N), as functions of contexts d (M, p), normalised, and latent states
-    w (M, q).
+    """Map from normalised contexts d (M, p) and latent states w (M, q) to the numbers (M, N) of a
+    sample.
 
     With dynamics a sample is a window and N counts its times and components; without, a sample is a
     snapshot.

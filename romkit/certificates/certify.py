@@ -262,8 +262,8 @@ class _Certified:
         if lower > upper * (1 + differences):
             raise InputError(
                 "projection",
-                expected="derivatives of its values",
-                got=f"one of the {self.which} of {lower:.3g}, where its values allow {upper:.3g}",
+                expected="derivatives that agree with differences of its values",
+                got=f"a derivative of the {self.which} of {lower:.3g}; differences are at most {upper:.3g}",
                 fix="mend encode_jvp and decode_jvp: see romkit.testing.check_projection",
             )
         return lower

@@ -250,22 +250,20 @@ def learn(
     learned = romkit.learn(inputs.list_files(sources), options.names(context), **settings)
     learned.save(folder)
     if isinstance(learned, romkit.learning.SteadyModel):
-        errors = {name: values.tolist() for name, values in learned.errors.items()}
-        output.add(error=learned.error, errors=errors, candidates=learned.report)
-        print(learned)
-        output.wrote(folder)
-        return
-    report = learned.report(folder)
-    output.add(
-        error=learned.error,
-        errors=learned.mean_errors,
-        errors_of_variables=_variable_errors(learned),
-        advice=learned.advice,
-        latent_dim=learned.projection.latent_dim,
-        candidates=learned.law.report,
-    )
+        written = folder
+        errors = {name: float(values.mean()) for name, values in learned.errors.items()}
+        numbers: dict[str, Any] = {"candidates": learned.report}
+    else:
+        written = learned.report(folder)
+        errors = learned.mean_errors
+        numbers = {
+            "errors_of_variables": _variable_errors(learned),
+            "latent_dim": learned.projection.latent_dim,
+            "candidates": learned.law.report,
+        }
+    output.add(facts=learned.facts(), error=learned.error, errors=errors, **numbers)
     print(learned)
-    output.wrote(report)
+    output.wrote(written)
 
 
 def _variable_errors(learned: "romkit.Learned") -> dict[str, dict[str, object]]:

@@ -73,7 +73,7 @@ def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     """Return the inputs of a dataset as a function of time, None where it has none.
 
     Between two samples they are held or linear, as the data declare. Where they do not, as those
-    that a law was fitted to (`law_derivatives`), or as `inputs_held` says.
+    that a law was fitted to (`by_law`), or as `inputs_held` says.
 
     Example:
         >>> import numpy as np
@@ -115,7 +115,7 @@ def is_held(
 ) -> bool:
     """Tell whether inputs (C, T, q) keep their value until the next sample.
 
-    Those that are not declared are taken as a law takes them (`law_derivatives`). Where it does not say, they
+    Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they
     are held if they look like a staircase: values that stay, and jump at single samples.
 
     `still`, `isolated`: shares of samples without a change, and of changes that follow none,
@@ -338,7 +338,7 @@ def given_control(
     `times`; None for none.
 
     Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says,
-    else as those that a law was fitted to (`law_derivatives`). Where neither says, they are held if they look
+    else as those that a law was fitted to (`by_law`). Where neither says, they are held if they look
     like a staircase.
 
     Raises:

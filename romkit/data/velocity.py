@@ -147,7 +147,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
 def _differentiator(
     method: object, x: Array, times: Array, is_complete: Array, layout: Layout
 ) -> tuple[Differentiate, str, int]:
-    """Differentiation rule, its name, and the fewest samples that it needs."""
+    """Return the rule of differentiation, its name, and the fewest samples it needs."""
     if callable(method):
         name = getattr(method, "__name__", type(method).__name__)
         return method, name, 5

@@ -439,8 +439,8 @@ _SHAPE_ONLY = {
 
 
 def _strip_storage(shape: Sequence[int], leaf: object) -> object:
-    """Return a leaf on the device of symbols, even where the function names another; scalars
-    expanded to `shape`.
+    """Move a tensor or a device to "meta", where tensors have shapes and no numbers; expand scalars
+    to `shape`.
     """
     if isinstance(leaf, Tensor):
         on_meta = leaf.to("meta")

@@ -43,7 +43,7 @@ class Runs:
         return self.states.isfinite().all(-1)
 
     def only(self, rows: Tensor) -> "Runs":
-        """Return some of the runs, by their numbers."""
+        """Select runs by their numbers."""
         runs = replace(self, states=self.states[rows], group=self.group[rows])
         if self.moving is not None:
             runs = replace(runs, moving=self.moving[rows])

@@ -92,7 +92,7 @@ class Equation(LearnedField):
 
     @property
     def affine(self) -> bool:
-        """Whether no term of a higher degree is left, and there are no inputs."""
+        """Whether all terms are constant or linear, and there are no inputs."""
         if not isinstance(self.basis.library, Polynomial) or self.control_names:
             return False
         linear = 1 + len(self.basis.variables)  # 1, z0, z1, ... come first

@@ -44,7 +44,7 @@ class Library(abc.ABC):
         """Return values of the K terms at x (..., d), each (...)."""
 
     def definitions(self, variables: Sequence[str]) -> list[str]:
-        """Definitions of the symbols that names have beside these variables, as text."""
+        """Return lines that define the further symbols in the names of terms."""
         return []
 
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":

@@ -106,7 +106,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return n
 
     def _split_runs(self, X: Array, n: int) -> xr.Dataset:
-        """Return rows as trajectories of one time, with the columns behind the state as contexts."""
+        """Make each row a trajectory of one sample; columns behind the state are contexts."""
         names = [f"x{k}" for k in range(X.shape[1])]
         if hasattr(self, "feature_names_in_"):  # of a table of pandas
             names = list(map(str, self.feature_names_in_))

@@ -87,9 +87,9 @@ def changes(
 
 
 def _smoothed(size: Array, *, smoothed: int = 20) -> Array:
-    """Return moving mean over the times of sizes (k, T).
+    """Return the moving mean over time of error sizes (k, T).
 
-    `smoothed`: A change over time is a moving mean over this share of the run.
+    `smoothed`: the window is the length of the run divided by this number.
     """
     from scipy.ndimage import uniform_filter1d  # slow to import, and seldom needed
 

@@ -94,7 +94,7 @@ class Learned(Judged, Display):
         `upper` before the names of the variables.
 
         Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and
-        one that is none of the runs', or a forecast beyond their end, is refused. `law_facts` forecasts
+        one that is none of the runs', or a forecast beyond their end, is refused. `of_law` forecasts
         these.
 
         Args:
@@ -225,7 +225,7 @@ class Learned(Judged, Display):
         """
         if self.interpolated is not None:
             law_error = mean_kept(self.errors["law"])
-            fix = f"model.law_facts().export(...), whose forecasts err by {law_error:.2g}"
+            fix = f"model.of_law().export(...), whose forecasts err by {law_error:.2g}"
             raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
 

@@ -1,7 +1,8 @@
 """The page about a learned model: REPORT.md with pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from romkit.learning.contexts import describe_context
 from romkit.learning.errors import mean_kept
 from romkit.learning.judged import Judged
 from romkit.learning.rollouts import quiet
+
+if TYPE_CHECKING:
+    from romkit.learning.learned import Learned
 
 EXACT = 1e-9
 """Relative rounding of a span that has four digits."""
@@ -44,16 +48,15 @@ OF_LAW = (
 )
 
 
-def write_page(learned: Judged, folder: Path) -> Path:
+def write_page(learned: "Learned", folder: Path) -> Path:
     """Write REPORT.md with pictures into a folder."""
     files.make_folder(folder)
     pictures = _pictures(learned, folder)
     made_by = ", ".join(f"{name} {version}" for name, version in versions().items())
     sections = [
         "# A reduced model of your runs",
-        learned.advice,
+        *_paragraphs(learned.facts()),
         f"## {words.HEADLINE.capitalize()}",
-        _sentence(words.expected(learned)),
         _measure(learned),
         _runs_table(learned),
         "Mean of these runs for each variable, in its unit, and in its deviation:",
@@ -61,8 +64,6 @@ def write_page(learned: Judged, folder: Path) -> Path:
         *_equations(learned),
         "## Pictures",
         "\n\n".join(pictures),
-        "## Bars",
-        _sentence(words.bars(learned)),
         "## Candidates",
         TRIED,
         _trials_table(learned),
@@ -77,10 +78,20 @@ def write_page(learned: Judged, folder: Path) -> Path:
     return path
 
 
-def _equations(learned: Judged) -> list[str]:
-    """Section with the equations of the law; none where they cannot be read."""
+def _paragraphs(facts: Mapping[str, str]) -> list[str]:
+    """Return a paragraph for each fact, the advice first; several lines stand as they are."""
+    paragraphs = []
+    for name in sorted(facts, key=lambda name: name != "advice"):
+        value = facts[name]
+        body = f"\n\n```text\n{value}\n```" if "\n" in value else f" {value}"
+        paragraphs.append(f"**{name.capitalize()}.**{body}")
+    return paragraphs
+
+
+def _equations(learned: "Learned") -> list[str]:
+    """Section with the equations of latents; none where they cannot be read, or are a fact."""
     lines = words.equations(learned)
-    if not lines:
+    if not lines or "law" in learned.facts():
         return []
     text = "\n".join(lines)
     section = ["## Equations", f"```text\n{text}\n```"]
@@ -185,11 +196,6 @@ def _trials_table(learned: Judged) -> str:
         seconds = f"{row['seconds']:.1f}"
         rows.append([name, f"{row['error']:.2g}", str(row["folds"]), terms, seconds])
     return _table(["candidate", "error", "folds", "coefficients tried", "CPU seconds"], rows)
-
-
-def _sentence(text: str) -> str:
-    """Return text as a sentence of its own; names in it keep their letters."""
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _number(error: float) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import romkit.data as datasets
 from romkit.core.boundary import FilePath, Part, validated
+from romkit.core.display import Display, format_text
 from romkit.core.errors import InputError
 from romkit.core.files import LEARNED, atomic_folder, expanded, read_list, write_list
 from romkit.core.types import Array
@@ -76,7 +77,7 @@ class FieldInterpolation(Interpolation):
 
 
 @dataclass(frozen=True, eq=False)
-class SteadyModel:
+class SteadyModel(Display):
     """Fields as functions of parameters, which `romkit.learn` returns for data without a time.
 
     Attributes:
@@ -161,18 +162,21 @@ class SteadyModel:
         runs = replace(runs, smoother=RULES[content["rule"]])
         return cls(runs, content["rule"], content["report"], errors)
 
-    def __repr__(self) -> str:
+    def facts(self) -> dict[str, str]:
+        """Return what a person reads first, by name: kind, error beside baselines, and choice."""
         number = self.runs.runs.sizes["trajectory"]
-        baselines = [
-            f"{np.mean(errors):.2g} {name}"
-            for name, errors in self.errors.items()
-            if name != "prediction"
-        ]
-        return (
-            f"SteadyModel: {number} fields by {self.rule}\n"
-            f"error    {self.error:.2g} deviations at contexts that were left out "
-            f"({', '.join(baselines)})"
-        )
+        lines = [f"{self.error:.2g} at contexts that were left out [standard deviations]"]
+        for name, errors in self.errors.items():
+            if name != "prediction":
+                lines.append(f"{np.mean(errors):<8.2g}without a model: the {name}")
+        return {
+            "learned": f"{number} fields by {self.rule}",
+            "error": "\n".join(lines),
+            "choice": f"out of {len(self.report)} candidates",
+        }
+
+    def __repr__(self) -> str:
+        return format_text(self.facts())
 
 
 def require_motion(model: "Learned | SteadyModel") -> "Learned":

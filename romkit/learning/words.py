@@ -35,7 +35,7 @@ def facts(learned: Judged) -> dict[str, str]:
     """Return the model in a few facts: its kind, errors, bars, repeats and advice."""
     kind = law(learned)
     if learned.interpolated is not None:
-        kind = f"{describe_interpolation(learned)}; law_facts() has {kind}"
+        kind = f"{describe_interpolation(learned)}; of_law() has {kind}"
     entries = {"learned": kind, "error": error(learned)}
     if len(learned.errors_of_variables) > 1 or _has_unit(learned):
         entries["of each"] = list_errors(learned)

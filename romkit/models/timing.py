@@ -138,8 +138,8 @@ def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
     if any("time" in data[name].dims for name in system.context_names):
         raise InputError(
             "data",
-            expected="contexts that stay",
-            got="some that move",
+            expected="contexts that are constant in time",
+            got="some that vary",
             fix="give runs at constant contexts",
         )
 

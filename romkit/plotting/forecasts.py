@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from annotated_types import MinLen
 from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.conversions import convert_data
 from romkit.data.grids import stack_components, unstacked
-from romkit.data.layout import layout_of
+from romkit.data.layout import Layout, layout_of, renamed
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units
@@ -32,6 +33,8 @@ from romkit.plotting.pictures import (
     widths,
 )
 from romkit.plotting.places import place, quantity, telling_components
+from romkit.readers.first_states import index_places
+from romkit.readers.tables import convert_table
 
 NO_STATES = ("lower", "upper", "spread", "latent", "control")
 """Beginnings of the names of variables of a forecast that are no states."""
@@ -41,7 +44,7 @@ NO_STATES = ("lower", "upper", "spread", "latent", "control")
 @style.plain_names
 def plot_forecast(
     band: xr.Dataset,
-    truth: xr.Dataset | None = None,
+    truth: xr.Dataset | pd.DataFrame | None = None,
     *,
     components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
@@ -51,7 +54,8 @@ def plot_forecast(
     Args:
         band: result of `Ensemble.forecast`, `Ensemble.follow` or `romkit.forecast`, or a forecast of
             what `romkit.learn` returned.
-        truth: the data that were followed; missing samples are gaps.
+        truth: the data that were followed, or a table of them with a row for each time (of each
+            run and place); missing samples are gaps.
         components: names of the components to draw as curves; by default four places that say most
             about the others, one of which has the widest intervals, or of fields on a grid the maps.
 
@@ -298,11 +302,16 @@ def _draw_row(row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component:
 
 
 def _checked_truth(
-    truth: xr.Dataset | None, runs: xr.Dataset, names: list[str]
+    truth: xr.Dataset | pd.DataFrame | None, runs: xr.Dataset, names: list[str]
 ) -> xr.Dataset | None:
     if truth is None:
         return None
-    truth = stack_components(truth, layout_of(runs))
+    layout = layout_of(runs)
+    if isinstance(truth, pd.DataFrame):
+        truth = _read_table(truth, layout)
+    truth = stack_components(truth, layout)
+    wanted = ", ".join(variable.name for variable in layout.variables)
+    style.check_numbers("truth", truth, "time", "state", fix=f"give all of {wanted}")
     truth = style.members(truth).isel(seed=0, drop=True)
     check_components("truth", truth, names)
     truth = convert_data("truth", truth, Units.read(runs, []), [])
@@ -316,6 +325,17 @@ def _checked_truth(
             fix="give the data that were followed",
         )
     return truth
+
+
+def _read_table(table: pd.DataFrame, layout: Layout) -> xr.Dataset:
+    """Return a table of times, and perhaps runs and places, in the dimensions of a forecast."""
+    is_named = layout.time in {*table.columns, *table.index.names}
+    time = layout.time if is_named else None
+    data, time = convert_table(index_places(table, layout), (), None, time, [])
+    names = list(layout.names)
+    if layout.is_plain and data.data_vars.keys() >= {*names}:
+        data = data[names].to_dataarray("component").to_dataset(name="state")
+    return renamed(data, time, layout.time)
 
 
 def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:

@@ -200,7 +200,7 @@ def _check_even(x: Array, wave: Array, share: float = 0.05, laps: float = 3.0) -
                 "symmetry",
                 expected="travelling waves that are alike at all places",
                 got=f"{uneven:.0%} of a variance by place",
-                fix="leave it out: the data lack it",
+                fix="leave the argument out: these data have no such symmetry",
             )
 
 

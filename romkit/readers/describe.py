@@ -343,7 +343,7 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
             "context",
             expected="numbers along trajectory (and time)",
             got=f"{name} of dims {value.dims}, dtype {value.dtype}",
-            fix="convert it to numbers",
+            fix=f"convert it: data.assign_coords({name}=data[{name!r}].astype(float))",
         )
     if value.dtype.kind == "b":
         value = value.astype(float)  # a switch is a parameter of two values

@@ -11,10 +11,12 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
+from romkit.core import checks
 from romkit.core.display import listed
 from romkit.core.errors import FileError
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
+from romkit.data.layout import renamed
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
 from romkit.data.units import strip_origin
 from romkit.readers.door import read_all
@@ -58,7 +60,11 @@ def read_runs(
 
 
 def opened(
-    paths: Paths, along: str | None, parameters: Parameters, are_runs: bool = False
+    paths: Paths,
+    along: str | None,
+    parameters: Parameters,
+    are_runs: bool = False,
+    time: str | None = None,
 ) -> xr.Dataset | pd.DataFrame:
     """Read files as they are, joined along a dimension; coordinates are in memory.
 
@@ -69,11 +75,17 @@ def opened(
             the time of each file.
         are_runs: whether several files are runs, along a dimension of their own where they have
             none.
+        time: a dimension, a column or a name in braces that is called `time` in the result.
 
     Raises:
         FileError: a file that cannot be read, or is not like the first.
+        InputError: no such time.
     """
     sources = read_all(paths)
+    if time in parameters:
+        parameters = {"time" if name == time else name: parameters[name] for name in parameters}
+    elif time is not None:
+        sources = [_rename_time(source, time) for source in sources]
     if isinstance(sources[0], pd.DataFrame):
         return _joined_tables(paths, sources, parameters)
     if along is None and (parameters or (are_runs and len(paths) > 1)):
@@ -85,6 +97,21 @@ def opened(
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
         return data
+
+
+def _rename_time(source: xr.Dataset | pd.DataFrame, time: str) -> xr.Dataset | pd.DataFrame:
+    """Call a dimension, a coordinate or a column `time`."""
+    if isinstance(source, xr.Dataset):
+        checks.one_of("time", time, [*map(str, source.dims), *map(str, source.coords)])
+        return renamed(source, time, "time")
+    table = split_units(source)
+    checks.one_of("time", time, list(map(str, table.columns)))
+    units = {
+        ("time" if name == time else name): unit for name, unit in table.attrs["units"].items()
+    }
+    table = table.rename(columns={time: "time"})
+    table.attrs["units"] = units
+    return table
 
 
 def run_parameters(parameters: Iterable[str]) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 
 def recorded_name(kind: type, name: str, root: type) -> str:
-    """Return name of a system in files, with its class behind it where romkit has another system of
-    that name.
+    """Return the name of a system in files; its class is added if romkit has another system of that
+    name.
 
     Args:
         kind: class of the system.

@@ -161,7 +161,9 @@ class _Windows:
         return begin + torch.arange(length + 1)[:, None]
 
     def timing(self, theta: Tensor, along: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """τ (C,) in time units, its gradient (C, P), and which windows (C,) are usable."""
+        """Return the phase lead τ (C,) in time units, its gradient (C, P), and whether each window (C,)
+        can be used.
+        """
         theta = theta.repeat(self.count, 1).requires_grad_()
         with torch.enable_grad():
             tau = self.ahead(theta, along)

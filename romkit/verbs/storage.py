@@ -3,7 +3,7 @@ files; data that stay in theirs.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -90,7 +90,9 @@ def load(path: FilePath) -> Projection | LearnedField | Basis | HiddenContext:
 
 
 @validated
-def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> xr.Dataset:
+def open(
+    source: FilePath | Sequence[FilePath], *, along: str | None = None, time: str | None = None
+) -> xr.Dataset:
     """Open data in zarr or netCDF, one or many, as chunks of dask, which are read where they are
     needed.
 
@@ -104,6 +106,9 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
             snapshot at the time that its name has. Tables in .csv are read into memory.
         along: the dimension along which many are joined in their order, a new one, say:
             "trajectory". By default that along which their coordinates differ.
+        time: the dimension, column or number in names that is the time, if it is called neither
+            `time` nor `t`: `romkit.open("Re_{Re}/u_{step}.vtu", time="step")`. The result calls it
+            `time`.
 
     Warns:
         DataWarning: runs are counted each from its start, have times of their own, or differ in
@@ -126,15 +131,13 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     paths, parameters = matched([Path(name) for name in names])
     if not paths:
         raise FileError("an empty list", problem="names no file", fix="check the list")
-    data = opened(paths, along, parameters)
+    data = opened(paths, along, parameters, time=time)
     if isinstance(data, xr.Dataset):
         return data
-    return _convert_table(data, along, parameters)
+    return _convert_table(data, along, [name for name in parameters if name != time])
 
 
-def _convert_table(
-    table: pd.DataFrame, along: str | None, parameters: Mapping[str, Sequence[float]]
-) -> xr.Dataset:
+def _convert_table(table: pd.DataFrame, along: str | None, parameters: Iterable[str]) -> xr.Dataset:
     """Convert a table of runs to a dataset, in memory."""
     run = along if along in table.columns else None
     contexts = run_parameters(parameters)

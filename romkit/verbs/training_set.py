@@ -184,7 +184,7 @@ def _symmetric(
         raise InputError(
             "symmetry",
             expected=expected,
-            got=f"{system.name}, whose field differs by {error:.1e}",
+            got=f"{system.name}, whose field breaks it by {error:.1e}",
             fix=fix,
         )
     return shifts

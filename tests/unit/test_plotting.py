@@ -193,6 +193,21 @@ def test_a_forecast_has_its_interval_its_mean_and_the_truth(band, tmp_path):
     assert np.allclose([box.y0, box.y1], [panel.bbox.y0, panel.bbox.y1])
 
 
+def test_the_truth_may_be_a_table(band):
+    alone = band.isel(trajectory=0)
+    table = alone.state.to_series().unstack("component").reset_index()
+    drawn = [
+        [
+            line.get_ydata()
+            for panel in plot_forecast(alone, truth).axes
+            for line in panel.get_lines()
+        ]
+        for truth in (table, alone)
+    ]
+    assert np.allclose(*drawn)
+    refused("no state", plot_forecast, alone, table.drop(columns="b"))
+
+
 def test_a_reliability_diagram_has_the_diagonal_and_every_trajectory():
     level, own = [0.5, 0.9], np.array([[0.4, 0.6, 0.5], [0.8, 1.0, 0.9]])
     coverage = {"coverage": ("level", own.mean(1)), "coverage_of": (("level", "trajectory"), own)}

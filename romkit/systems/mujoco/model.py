@@ -175,7 +175,10 @@ def constants(model: "mujoco.MjModel") -> Numbers:
 
 
 def _is_inert(name: str, shapes: bool) -> bool:
-    """Tell whether an array of a model moves nothing, where shapes matter or where they do not."""
+    """Tell whether an array of a model has no effect on its motion.
+
+    `shapes`: whether geometry counts, as it does for contacts.
+    """
     word = name.partition("_")[0]
     if word in SHAPES and not shapes:
         return True

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.core.errors import DataWarning, FileError
+from romkit.core.errors import DataWarning, FileError, InputError
 from romkit.data import context_matrix, describe
 from tests.refusals import refused
 
@@ -90,6 +90,23 @@ def test_other_units_and_grids_are_refused(tmp_path):
     near = run(1, x=np.array([0.0, 0.5, 1.0]) + 1e-12)
     data = romkit.open(written(tmp_path, [run(0), near]), along="run")
     assert data.sizes["x"] == 3
+
+
+def test_the_time_may_have_any_name(tmp_path):
+    for folder in (tmp_path / "by_day", tmp_path / "by_step"):
+        folder.mkdir()
+    for k in range(2):
+        run(k).rename(time="day").to_netcdf(tmp_path / f"by_day/{k}.nc")
+    days = romkit.open(tmp_path / "by_day/*.nc", along="run", time="day")
+    xr.testing.assert_allclose(days.u[0].compute(), run(0).u)
+    for step in (3, 0, 12):
+        run(1).isel(time=step, drop=True).to_netcdf(tmp_path / f"by_step/{step}.nc")
+    steps = romkit.open(tmp_path / "by_step/{step}.nc", time="step")
+    assert steps.time.values.tolist() == [0, 3, 12]
+    table = run(0).u.isel(x=0, drop=True).to_dataframe().reset_index()
+    table.rename(columns={"time": "hour [h]"}).to_csv(tmp_path / "one.csv", index=False)
+    assert romkit.open(tmp_path / "one.csv", time="hour").time.attrs["units"] == "h"
+    refused("hour", romkit.open, tmp_path / "one.csv", time="hours", error=InputError)
 
 
 def test_files_along_time_are_one_run(tmp_path):
