@@ -124,9 +124,10 @@ class Calibration:
         moves = 1 + 2 * unknowns
         predicted = starts * moves * y[0].numel()
         at_once = max(1, NUMBERS // predicted)
-        pieces = []
-        for piece in runtime.track(y.split(at_once), "estimates"):
-            pieces.append(self._estimates(piece, prior, starts))
+        pieces = [
+            self._estimates(piece, prior, starts)
+            for piece in runtime.track(y.split(at_once), "estimates")
+        ]
         fields = zip(*pieces, strict=True)
         return Estimates(*map(torch.cat, fields))
 
@@ -233,7 +234,13 @@ class Calibration:
         precision = KNOWN * is_fixed
         for name, pair in stated.items():
             k = names.index(known_name("prior", name, names))
-            _check_prior(name, pair)
+            if len(pair) != 2 or not pair[1] > 0:
+                raise InputError(
+                    "prior",
+                    expected="a mean and a positive standard deviation",
+                    got=str(pair),
+                    fix=f"give prior={{{name!r}: (1.0, 0.1)}}, say",
+                )
             centre, std = pair
             scale = self.predict.scale[k]
             mean[k] = (centre - self.predict.shift[k]) / scale
@@ -283,17 +290,6 @@ class Calibration:
         samples = observed.any(-1).sum(1)
         unknowns = self.d.shape[1] + self.w.shape[1] * samples
         return observed.sum((1, 2)), unknowns
-
-
-def _check_prior(name: str, pair: Sequence[float]) -> None:
-    """Refuse anything but a mean and a deviation."""
-    if len(pair) != 2 or not pair[1] > 0:
-        raise InputError(
-            "prior",
-            expected="a mean and a positive standard deviation",
-            got=str(pair),
-            fix=f"give prior={{{name!r}: (1.0, 0.1)}}, say",
-        )
 
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:

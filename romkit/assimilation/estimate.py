@@ -104,7 +104,18 @@ def infer(
     predict = calibration.predict
     seen = Observations.read(predict.projection, observations, predict.rows.tolist())
     y = samples_of(seen, predict.dynamics)
-    _check(calibration, seen, y)
+    if calibration.predict.dynamics is not None:
+        _check_times(calibration, seen, y)
+    numbers, unknowns = calibration.counted(y)
+    too_few = (numbers < unknowns).nonzero()
+    if len(too_few):
+        k = int(too_few[0])
+        raise InputError(
+            "observations",
+            expected=f"{int(unknowns[k])} numbers or more",
+            got=f"{int(numbers[k])} in trajectory {k}",
+            fix="observe more components, or a longer window",
+        )
     stated = calibration.prior(prior or {})
     estimates = calibration.estimates(y, stated, starts)
     votes = float(calibration.votes.sum())
@@ -204,9 +215,9 @@ def _variables(
         ("expected_residual", "trajectory", expected, "its expectation"),
         ("explained", "trajectory", explained, "whether a context in the range explains them"),
     ]
-    variables = {}
-    for name, dims, values, words in rows:
-        variables[name] = (dims, values.numpy(), {"long_name": words})
+    variables = {
+        name: (dims, values.numpy(), {"long_name": words}) for name, dims, values, words in rows
+    }
     return variables
 
 
@@ -215,31 +226,14 @@ def _describe_windows(calibration: Calibration) -> str:
     predict = calibration.predict
     low = predict.context(calibration.d.amin(0))
     high = predict.context(calibration.d.amax(0))
-    ranges = []
-    for name, least, most in zip(predict.frame.context_names, low, high, strict=True):
-        ranges.append(f"{name} from {least:g} to {most:g}")
+    ranges = [
+        f"{name} from {least:g} to {most:g}"
+        for name, least, most in zip(predict.frame.context_names, low, high, strict=True)
+    ]
     kind = "snapshots"
     if predict.dynamics is not None:
         kind = f"windows of {float(predict.times[-1]):g}"
     return f"{kind} like those of the training, with {', '.join(ranges)}"
-
-
-def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
-    """Raise where observations are at other times than those of the calibration, or fewer than
-    unknowns.
-    """
-    if calibration.predict.dynamics is not None:
-        _check_times(calibration, seen, y)
-    numbers, unknowns = calibration.counted(y)
-    too_few = (numbers < unknowns).nonzero()
-    if len(too_few):
-        k = int(too_few[0])
-        raise InputError(
-            "observations",
-            expected=f"{int(unknowns[k])} numbers or more",
-            got=f"{int(numbers[k])} in trajectory {k}",
-            fix="observe more components, or a longer window",
-        )
 
 
 def _check_times(

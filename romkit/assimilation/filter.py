@@ -2,34 +2,22 @@
 an alarm.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge, Le
 from numpy.random import Generator
+from scipy.linalg import solve_triangular
 from torch import Tensor
 
 from romkit.assimilation.calibrating import noises_of
-from romkit.assimilation.members import (
-    TESTS,
-    Setup,
-    State,
-    analyse,
-    begin,
-    draw,
-    look,
-    measured,
-    predict,
-    revive,
-    widen,
-)
 from romkit.assimilation.noisy import Exact, Noisy, forecasting
 from romkit.assimilation.observations import Sensors, names_of, rows_of, units_of
-from romkit.core import checks, runtime
+from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
@@ -49,6 +37,9 @@ LIBRARY = 2000
 
 RUNS = 50
 """Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
+
+
+TESTS = ("residual", "range", "jump")
 
 
 class Track(NamedTuple):
@@ -106,7 +97,7 @@ class Tracker:
     Attributes:
         parameters: names of the parameters that are estimated.
         names: of the components of the state, or of the latent state.
-        state_size: d.
+        state_size: d, number of entries of a member that are the state.
         members: (N, d + p) states, or latent states, and parameters.
         tests: the values of the tests by name, NaN until the window is full.
         limits: their thresholds.
@@ -171,61 +162,35 @@ class Tracker:
         model = forecasting(find_model(source, dynamics, system), rows, noise, window)
         with torch.no_grad(), one_thread():
             library, views, error, size = _learned(model, data, c, free, rows)
-        self._seed = seed
-        deviation = np.sqrt(noise**2 + error)
-        self._setup = Setup(
-            model,
-            self.parameters,
-            free,
-            c[0],
-            noise,
-            drift,
-            members,
-            inflation,
-            window,
-            library,
-            views,
-            deviation,
-            size,
-            correlated,
-        )
-        self.names = model.names
+        self._model, self._free, self._known = model, free, c[0]
+        self._noise, self._correlated, self._drift = noise, correlated, drift
+        self._count, self._inflation, self._window = members, inflation, window
+        # training states with free parameters (L, d + f), what sensors see of them (L, s), and
+        # standard deviations (s,) of observations: noise and error of the model's manifold
+        self._library, self._views, self._error = library, views, error
+        self._deviation = np.sqrt(noise**2 + error)
+        self.names, self.state_size = model.names, size
         self.limits = dict.fromkeys(TESTS, np.inf)
         self.alarms_hold_for = None
         trained = c[:, free]
         if false_alarms is not None:
-            self._measure(data, trained, rows, interval, false_alarms)
+            self._set_limits(data, trained, rows, interval, false_alarms, seed)
         self._ends = trained.min(0), trained.max(0)
         self.restart(seed)
 
-    @property
-    def members(self) -> Array:
-        """Members of the ensemble, a row for each: the state, then the parameters."""
-        return self._state.members
-
-    @property
-    def map(self) -> Array | None:
-        """Matrix of the last update, by which a smoother changes earlier states; None without one."""
-        return self._state.map
-
-    @property
-    def residual(self) -> tuple[float, float]:
-        """Residuals of the last update, which the tests of alarm and jump look at."""
-        return self._state.residual
-
-    @property
-    def tests(self) -> dict[str, float]:
-        """Statistics of the tests of alarm and jump, by name."""
-        return self._state.tests
-
-    @property
-    def state_size(self) -> int:
-        """Number of entries of a member that are the state."""
-        return self._setup.size
-
     def restart(self, seed: Seed = 0) -> None:
         """Forget all observations."""
-        self._state = State.initial(self._setup, seed)
+        self._rng = np.random.default_rng(seed)
+        self.members = self._library[:0]
+        self.map: Array | None = None
+        self.residual = np.nan, np.nan
+        self.tests = dict.fromkeys(TESTS, np.nan)
+        # numbers of the last observations, by which tests are made, and how many there are
+        self._record = np.empty((self._window, 2 + 2 * len(self._free)))
+        self._taken = 0
+        self._time: float | None = None
+        # whether an observation had numbers, whether the alarm is on, and the residual unexplained
+        self._informed = self._alarm = self._unexplained = False
 
     @torch.no_grad()
     @one_thread()
@@ -241,114 +206,285 @@ class Tracker:
             InputError: another number of values, values that are infinite or far from all training
                 states, a time that is not finite or not later than the last one.
         """
-        setup = self._setup
-        state = self._state
-        t = _checked_time(t, state.time)
-        values = _checked_values(self._sensors.read(values), setup)
+        last = self._time
+        # time of an observation, later than the last one
+        if not np.isscalar(t) or not np.isreal(t) or not np.isfinite(t):
+            raise InputError(
+                "t",
+                expected="a finite number",
+                got=checks.shown(t),
+                fix="give the time of the observation, 0.5 say",
+            )
+        if last is not None and t <= last:
+            raise InputError(
+                "t",
+                expected=f"a time later than {last:g}",
+                got=f"{t:g}",
+                fix="give observations in the order of time, or call restart",
+            )
+        t = float(t)
+        values = self._checked_values(self._sensors.read(values))
         seen = np.isfinite(values)
-        views = self._forecast(t, values, seen)
-        state.time = t
-        state.residual = np.nan, np.nan
+        if self._informed and last is not None:
+            views = self._forecast(last, t, values, seen)
+        else:
+            views = self._start(values, seen)
+        self._informed |= bool(seen.any())
+        self._time = t
+        self.residual = np.nan, np.nan
         jump = False
         if seen.any():
-            scaled = setup.whitened(values, seen)
-            anew = state.map is None
-            number = int(seen.sum())
-            analyse(setup, state, scaled, setup.whitened(views, seen), number)
-            if anew:
-                # members before do not lead to those that started anew
-                state.map = None
+            scaled, scaled_views = self._whitened(values, seen), self._whitened(views, seen)
+            self._analyse(scaled, scaled_views, int(seen.sum()))
             jump = self._test(values, seen)
-        c = state.members[:, setup.size :]
-        spread = c.std(0, ddof=1)
-        return Track(c.mean(0), spread, state.alarm, jump)
+        c = self.members[:, self.state_size :]
+        return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
 
-    def _forecast(self, t: float, values: Array, seen: Array) -> Array:
-        """Members at a time, and what sensors see of them (N, s)."""
-        setup = self._setup
-        state = self._state
-        if state.informed:
-            views = predict(setup, state, t)
-            state.map = np.eye(setup.count)
-            return revive(setup, state, views, values, seen)
-        if seen.any():
-            begin(setup, state, values, seen)
-            state.informed = True
+    def _checked_values(self, values: object, *, farthest: float = 1e9) -> Array:
+        """Return an observation (s,) as numbers, NaN where it is missing.
+
+        `farthest`: distance of an observation from the training states, in standard deviations,
+        that is refused: its square would leave no digits to anything else.
+        """
+        numbers = tensors.array("values", values).astype(np.float64)
+        got = ""
+        if numbers.shape != self._noise.shape:
+            got = f"shape {numbers.shape}"
         else:
-            draw(setup, state)
-        return look(setup, state)
+            far = np.abs(numbers - self._views.mean(0)) / self._deviation > farthest
+            if far.any():
+                got = f"{numbers[far][0]:g}"
+        if got:
+            raise InputError(
+                "values",
+                expected=f"{len(self._noise)} numbers like those of training, one for each sensor",
+                got=got,
+                fix="give NaN where a sensor fails, or none is",
+            )
+        return numbers
 
     def _test(self, values: Array, seen: Array) -> bool:
         """Set the values of the tests and the alarm; whether the context has jumped, so that members
         spread or start anew.
         """
-        setup = self._setup
-        state = self._state
-        if state.taken < 2 * setup.window:
+        if self._taken < 2 * self._window:
             return False
-        state.tests = measured(setup, state, self._ends)
-        fails = {}
-        for name, value in state.tests.items():
-            fails[name] = value > self.limits[name]
+        self._measure(self._ends)
+        fails = {name: value > self.limits[name] for name, value in self.tests.items()}
         # the first failure may be a jump, from which the filter recovers
-        is_unexplained_again = state.unexplained and fails["residual"]
-        state.alarm = fails["range"] or is_unexplained_again
-        state.unexplained = fails["residual"]
-        if state.unexplained:
-            distance = state.residual[0] ** 2 * seen.sum()
-            begin(setup, state, values, seen, distance)
+        self._alarm = fails["range"] or (self._unexplained and fails["residual"])
+        self._unexplained = fails["residual"]
+        if self._unexplained:
+            self._restart_nearby(values, seen, self.residual[0] ** 2 * seen.sum())
         elif fails["jump"]:
-            widen(setup, state)
-        return state.unexplained or fails["jump"]
+            self._widen()
+        return self._unexplained or fails["jump"]
 
-    def _measure(
+    def _set_limits(
         self,
         data: Trajectories,
         c: Array,
         rows: Tensor,
         interval: float | None,
         share: float,
+        seed: int,
     ) -> None:
-        """Thresholds by Gumbel's distribution of the largest value of each test in a run without a
-        fault.
+        """Set thresholds by Gumbel's distribution of the largest value of each test in a run without
+        a fault.
         """
         times = data.times.numpy()
         every = 1
         if interval is not None:
-            step = times[1] - times[0]
-            every = max(1, round(interval / step))
+            every = max(1, round(interval / (times[1] - times[0])))
         times = times[::every]
         observed = data.states[:, ::every, rows].numpy()  # (C, T, s)
-        longest = (len(times) - 1) // 2
-        window = min(self._setup.window, longest)
-        self._setup = replace(self._setup, window=window)
-        rng = np.random.default_rng(self._seed)
-        own = data.contexts.initial.numpy()
-        known = self._setup.known
+        self._window = min(self._window, (len(times) - 1) // 2)
+        rng = np.random.default_rng(seed)
+        own, known = data.contexts.initial.numpy(), self._known
         largest = []
         for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
             self.restart(k)
             member = k % len(observed)
-            self._setup = replace(self._setup, known=own[member])
+            self._known = own[member]
             # the second test is then the error of the estimate
             self._ends = c[member], c[member]
-            largest.append(self._largest(times, observed[member], rng))
-        self._setup = replace(self._setup, known=known)
-        limits = _exceeded(np.array(largest), share)
-        self.limits = dict(zip(TESTS, limits, strict=True))
+            tests = []
+            for t, x in zip(times, observed[member], strict=True):
+                self.update(t, x + self._drawn_noise(rng))
+                tests.append([*self.tests.values()])
+            largest.append(np.nanmax(tests, axis=0))
+        self._known = known
+        # values that the largest ones exceed in this share, by Gumbel's distribution, whose place
+        # and width follow from quartiles: some contexts may be badly modelled
+        low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
+        gumbel = -np.log(-np.log([0.25, 0.5, 0.75, 1 - share]))
+        limits = middle + (high - low) * (gumbel[3] - gumbel[1]) / (gumbel[2] - gumbel[0])
+        self.limits = dict(zip(TESTS, limits.tolist(), strict=True))
         self.alarms_hold_for = {
             "duration": float(times[-1] - times[0]),
             "interval": float(times[1] - times[0]),
-            "window": window,
+            "window": self._window,
         }
 
-    def _largest(self, times: Array, observed: Array, rng: Generator) -> Array:
-        """Return largest value of each test in a run of observed states (T, s), with noise."""
-        values = []
-        for t, x in zip(times, observed, strict=True):
-            self.update(t, x + self._setup.drawn_noise(rng))
-            values.append([*self._state.tests.values()])
-        return np.nanmax(values, axis=0)
+    # -- what sensors see --------------------------------------------------------------------------
+
+    def _whitened(self, numbers: Array, seen: Array) -> Array:
+        """Numbers (..., s) that sensors see, in units of deviations that are independent; what is
+        missing weighs nothing.
+        """
+        numbers = np.where(seen, numbers, 0.0)
+        if self._correlated is None:
+            return numbers * (seen / self._deviation)
+        covariance = self._correlated + np.diag(self._error)
+        # numbers that are missing are independent of the others, whose marginal stays
+        covariance = np.where(np.outer(seen, seen), covariance, np.eye(len(seen)))
+        root = np.linalg.cholesky(covariance)
+        return solve_triangular(root, numbers.T, lower=True).T
+
+    def _drawn_noise(self, rng: Generator) -> Array:
+        """Draw noise (s,) of the sensors."""
+        normal = rng.standard_normal(len(self._noise))
+        if self._correlated is None:
+            return self._noise * normal
+        return np.linalg.cholesky(self._correlated) @ normal
+
+    # -- forecasts ---------------------------------------------------------------------------------
+
+    def _forecast(self, start: float, end: float, values: Array, seen: Array) -> Array:
+        """Forecast members, and return what sensors see of them (N, s). Copies of others take the
+        place of members that diverge; if none is left, all start anew.
+        """
+        std = np.sqrt(end - start) * self._drift
+        move = functools.partial(self._model.forecast, start=start, end=end, rng=self._rng)
+        views = self._walk(std, move)
+        self.map = np.eye(self._count)
+        alive = np.isfinite(np.hstack([self.members, views])).all(1)
+        if not alive.any():
+            return self._start(values, seen)
+        copied = self._rng.choice(np.flatnonzero(alive), (~alive).sum())
+        self.members[~alive] = self.members[copied]
+        views[~alive] = views[copied]
+        return views
+
+    def _walk(self, std: Array, move: Callable[..., Any]) -> Array:
+        """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
+        sensors see of them (N, s).
+        """
+        w, c = self._parted()
+        steps = self._rng.standard_normal((self._count, len(self._free)))
+        # the mean does not walk, so that the estimate has no noise of its own
+        steps = steps - steps.mean(0)
+        moved = c.copy()
+        moved[:, self._free] += std * steps
+        views, w = move(w, c, moved)
+        self.members = np.concatenate([w, moved[:, self._free]], axis=1)
+        return views
+
+    def _parted(self) -> tuple[Array, Array]:
+        """Return states (N, d) and contexts (N, p) of the members, known parameters included."""
+        w, free = np.split(self.members, [self.state_size], axis=1)
+        c = np.repeat(self._known[None], len(w), axis=0)
+        c[:, self._free] = free
+        return w, c
+
+    def _start(self, values: Array, seen: Array) -> Array:
+        """Start from training states that resemble an observation, or from all where there are no
+        numbers; what sensors see of the members (N, s).
+        """
+        if seen.any():
+            self._restart_nearby(values, seen)
+        else:
+            self._draw(np.arange(len(self._library)))
+        w, c = self._parted()
+        return self._model.view(w, c, c)[0]
+
+    def _restart_nearby(
+        self, values: Array, seen: Array, limit: float = np.inf, *, analogues: float = 0.05
+    ) -> None:
+        """Start from training states that resemble an observation, if one is nearer than the limit.
+
+        `analogues`: share of the training states, those nearest to the observation, that members
+        start from.
+        """
+        self._taken = 0
+        # squared distances (L,) of training states, in deviations
+        apart = (self._whitened(self._views - values, seen) ** 2).sum(1)
+        if apart.min() < limit:
+            count = max(self._count, int(analogues * len(apart)))
+            self._draw(np.argsort(apart)[:count])
+
+    def _draw(self, numbers: Array) -> None:
+        """Draw members from the training states of these numbers."""
+        chosen = self._rng.choice(numbers, self._count, replace=len(numbers) < self._count)
+        self.members = self._library[chosen]
+        self.map = None
+
+    def _widen(self, *, wider: float = 0.5) -> None:
+        """Spread the contexts of members by that of training, while their full states stay.
+
+        `wider`: spread of the contexts after a jump, relative to that of the training contexts.
+        """
+        self._walk(wider * self._library[:, self.state_size :].std(0), self._model.view)
+        self._taken = 0
+        self.map = None
+
+    # -- observations ------------------------------------------------------------------------------
+
+    def _analyse(self, values: Array, views: Array, number: int) -> None:
+        """Update members by so many observed numbers (s,), which they see as (N, s), both in units of
+        their deviations (ETKF).
+        """
+        n = self._count - 1
+        basis = _mean_free(self._count)  # (N, n)
+        anomalies = basis.T @ views  # (n, s)
+        parameters = basis.T @ self.members[:, self.state_size :]  # (n, f)
+        innovation = values - views.mean(0)
+        gram = anomalies @ anomalies.T
+        spread, axes = np.linalg.eigh(gram + n * np.eye(n))
+        root = (axes / np.sqrt(spread)) @ axes.T  # (n I + Y Yᵀ)^-1/2
+        projected = root @ (anomalies @ innovation)
+        gain = projected @ root  # (n,) weights of the mean
+        # a random reflection keeps mean and covariance: no member keeps its place for ever
+        mirror = self._rng.standard_normal(n)
+        normal = 2 / (mirror @ mirror) * mirror
+        transform = np.sqrt(n) * (root - np.outer(normal, mirror @ root))  # (n, n)
+        deviations = basis @ transform @ basis.T  # (N, N)
+        step = 1 / self._count + gain @ basis.T + deviations
+        self.members = (step + (self._inflation - 1) * deviations) @ self.members
+        # members before do not lead to those that started anew
+        self.map = None if self.map is None else step
+
+        square = innovation @ innovation
+        expected = 1 + gram.trace() / n / number
+        self.residual = np.sqrt(square / number), np.sqrt(expected)
+        lost = ((parameters**2).sum(0) - ((transform @ parameters) ** 2).sum(0)) / n
+        chi = square - projected @ projected
+        row = self._taken % self._window
+        self._record[row] = np.hstack([chi, number, gain @ parameters, lost])
+        self._taken += 1
+
+    def _measure(self, ends: tuple[Array, Array], *, tiny: float = 1e-300) -> None:
+        """Set the values of the three tests on the last observations; `ends` (f,) are those of the
+        range.
+        """
+        total = self._record.sum(0)
+        chi, freedom = total[:2]
+        change, lost = np.split(total[2:], 2)
+        c = self.members[:, self.state_size :]
+        mean, std = c.mean(0), c.std(0).clip(tiny)
+        low, high = ends
+        beyond = np.maximum(low - mean, mean - high) / std
+        moved = np.abs(change) / np.sqrt(lost.clip(tiny))
+        residual = (chi - freedom) / np.sqrt(2 * freedom)
+        values = residual, beyond.max(initial=-np.inf), moved.max(initial=0.0)
+        self.tests = dict(zip(TESTS, map(float, values), strict=True))
+
+
+@functools.cache
+def _mean_free(n: int) -> Array:
+    """Orthonormal basis (n, n - 1) of vectors whose mean is zero."""
+    columns = np.column_stack([np.ones(n), np.eye(n)[:, 1:]])
+    return np.linalg.qr(columns)[0][:, 1:]
 
 
 def _covariance(noise: Tensor, sensors: int) -> Array:
@@ -365,83 +501,6 @@ def _covariance(noise: Tensor, sensors: int) -> Array:
         got=got,
         fix="give np.cov of repeated readings, (R + R.T) / 2 say, or standard deviations",
     )
-
-
-def _exceeded(largest: Array, share: float) -> list[float]:
-    """Return values that the largest ones of runs (N, k) exceed in this share, by Gumbel's
-    distribution.
-
-    Its place and width follow from quartiles: some contexts may be badly modelled.
-    """
-    low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
-    unit = _gumbel(0.75) - _gumbel(0.25)
-    width = (high - low) / unit
-    beyond_median = _gumbel(1 - share) - _gumbel(0.5)
-    limits = middle + width * beyond_median
-    return limits.tolist()
-
-
-def _gumbel(level: float) -> float:
-    """Quantile of Gumbel's distribution."""
-    return -np.log(-np.log(level))
-
-
-def _checked_time(t: object, last: float | None) -> float:
-    """Time of an observation, later than the last one."""
-    if not np.isscalar(t) or not np.isreal(t) or not np.isfinite(t):
-        raise InputError(
-            "t",
-            expected="a finite number",
-            got=checks.shown(t),
-            fix="give the time of the observation, 0.5 say",
-        )
-    if last is not None and t <= last:
-        raise InputError(
-            "t",
-            expected=f"a time later than {last:g}",
-            got=f"{t:g}",
-            fix="give observations in the order of time, or call restart",
-        )
-    return float(t)
-
-
-def _checked_values(values: object, setup: Setup, *, farthest: float = 1e9) -> Array:
-    """Return an observation (s,) as numbers, NaN where it is missing.
-
-    `farthest`: distance of an observation from the training states, in standard deviations,
-    that is refused: its square would leave no digits to anything else.
-    """
-    try:
-        values = np.ma.asarray(values)
-    except (TypeError, ValueError) as error:  # a sparse tensor, lists of several lengths
-        raise InputError(
-            "values", expected="numbers", got=checks.shown(values), fix="give what the sensors see"
-        ) from error
-    if values.dtype.kind not in "fiu":
-        raise InputError(
-            "values",
-            expected="numbers",
-            got=f"values of type {values.dtype}",
-            fix="give what the sensors see",
-        )
-    if values.shape != setup.noise.shape:
-        raise InputError(
-            "values",
-            expected=f"{len(setup.noise)} numbers, one for each sensor",
-            got=f"shape {values.shape}",
-            fix="give NaN where one is missing",
-        )
-    values = values.astype(np.float64).filled(np.nan)
-    typical = setup.views.mean(0)
-    far = np.abs(values - typical) / setup.deviation > farthest
-    if far.any():
-        raise InputError(
-            "values",
-            expected="numbers like those of training",
-            got=f"{values[far][0]:g}",
-            fix="give NaN where a sensor fails",
-        )
-    return values
 
 
 def _context_names(source: System | Projection) -> Names:

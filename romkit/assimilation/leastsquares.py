@@ -38,9 +38,7 @@ class Fit:
     TENSORS = ("members", "d", "w", "cost", "blocks", "slope")
 
     def select(self, members: Tensor) -> "Fit":
-        chosen = {}
-        for name in self.TENSORS:
-            chosen[name] = getattr(self, name)[members]
+        chosen = {name: getattr(self, name)[members] for name in self.TENSORS}
         return replace(self, **chosen)
 
     def replaced(self, members: Tensor, other: "Fit") -> "Fit":

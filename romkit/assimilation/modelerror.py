@@ -107,7 +107,10 @@ class ModelError:
         a = errors @ modes  # (K, r)
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        folds = _group_sizes(trajectory_rows(trajectory))
+        by_size: dict[int, list[Tensor]] = {}
+        for fold in trajectory_rows(trajectory):
+            by_size.setdefault(len(fold), []).append(fold)
+        folds = [torch.stack(rows) for rows in by_size.values()]
         least = torch.inf
         for lengths in _lengths(d, w):
             scaled = points / lengths
@@ -152,14 +155,6 @@ def trajectory_rows(trajectory: Tensor) -> list[Tensor]:
         is_of_it = trajectory == number
         rows.append(torch.nonzero(is_of_it).squeeze(-1))
     return rows
-
-
-def _group_sizes(folds: list[Tensor]) -> list[Tensor]:
-    """Folds (k,) as rows (F, k) of those with equally many samples, which are left out in one call."""
-    by_size: dict[int, list[Tensor]] = {}
-    for fold in folds:
-        by_size.setdefault(len(fold), []).append(fold)
-    return [torch.stack(rows) for rows in by_size.values()]
 
 
 def _lengths(

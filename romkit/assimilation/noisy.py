@@ -188,10 +188,13 @@ class Noisy(Forecasting):
         along = (error * rate).sum(-1)
         shift = along / square  # (C, s)
         squares = np.square(shift).mean(1)
-        self.jitter = _rate_root(squares, span)
+        self.jitter = np.sqrt(np.median(squares) / span)
         across = error - shift[..., None] * rate
         across = across.reshape(-1, self.size)
-        self.noise = _covariance_root(across, span)
+        # root (d, d) of the covariance in one unit of time, by errors (N, d) after a span
+        covariance = across.T @ across / len(across) / span
+        jitter = JITTER * np.eye(len(covariance))
+        self.noise = np.linalg.cholesky(covariance + jitter)
 
     def _learn_speed(self, c: Array, lags: Array, *, narrowest: float = 1e-6) -> Array:
         """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict.
@@ -351,15 +354,3 @@ def unseen_error(
     """
     relative = float((noise / divisor(std)).min())
     return min(max(share * relative / numbers**0.5, tightest), loosest)
-
-
-def _rate_root(squares: Array, span: float) -> float:
-    """Return standard deviation in one unit of time, by mean squares (C,) after a span."""
-    return np.sqrt(np.median(squares) / span)
-
-
-def _covariance_root(errors: Array, span: float) -> Array:
-    """Root (d, d) of the covariance in one unit of time, by errors (N, d) after a span."""
-    covariance = errors.T @ errors / len(errors) / span
-    jitter = JITTER * np.eye(len(covariance))
-    return np.linalg.cholesky(covariance + jitter)

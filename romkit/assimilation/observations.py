@@ -62,7 +62,10 @@ class Observations(NamedTuple):
         has_times = "time" in observations.coords
         checked = _checked(observations, timed)
         state = _components(checked[["state"]], [names[row] for row in rows])
-        _check_numbers(state)
+        if not np.isfinite(state["state"].values).any((1, 2)).all():
+            raise InputError(
+                "observations", expected="numbers", got="a trajectory without any", fix="drop it"
+            )
         observed_units = Units([units.state[row] for row in rows], [], units.time)
         state = convert_data("observations", state, observed_units, [])
         times = torch.zeros(1, dtype=torch.float64)
@@ -161,14 +164,6 @@ def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
                 fix="name the components as in training",
             )
     return state.isel(component=[names.index(name) for name in observed])
-
-
-def _check_numbers(state: xr.Dataset) -> None:
-    """Refuse trajectories of which no sensor says anything."""
-    if not np.isfinite(state["state"].values).any((1, 2)).all():
-        raise InputError(
-            "observations", expected="numbers", got="a trajectory without any", fix="drop it"
-        )
 
 
 def rows_of(

@@ -108,9 +108,9 @@ def sensors(
         "bound": (over, torch.stack(bound).numpy(), "bound on the deviation"),
         "bound_of_all": ("parameter", bound_of_all.numpy(), "bound by all candidates"),
     }
-    variables = {}
-    for name, (dims, values, words) in labels.items():
-        variables[name] = (dims, values, {"long_name": words})
+    variables = {
+        name: (dims, values, {"long_name": words}) for name, (dims, values, words) in labels.items()
+    }
     coords = {
         "name": ("sensor", names),
         "parameter": list(frame.context_names),

@@ -55,7 +55,15 @@ class Prediction:
         solver: Solver | None,
         engine: str,
     ):
-        _check(projection)
+        # refuse a stack, and a projection without a context
+        check_single(projection)
+        if not projection.frame.context_names:
+            raise InputError(
+                "projection",
+                expected="one with a context",
+                got="one without",
+                fix="fit it to runs at several parameter values, declared as the context",
+            )
         if system is None and dynamics is not None and dynamics.needs != "nothing":
             system = system_of(training)
         self.frame = projection.frame
@@ -122,18 +130,6 @@ class Prediction:
             return self.flow(w, c, self.times)
         model = self.model.fix_context(c)
         return model.solve(w, self.times, solver=self.solver, engine=self.engine).states
-
-
-def _check(projection: Projection) -> None:
-    """Refuse a stack, and a projection without a context."""
-    check_single(projection)
-    if not projection.frame.context_names:
-        raise InputError(
-            "projection",
-            expected="one with a context",
-            got="one without",
-            fix="fit it to runs at several parameter values, declared as the context",
-        )
 
 
 def differentiate(function: Prediction, d: Tensor, w: Tensor, *, step: float = 1e-5) -> Pair:

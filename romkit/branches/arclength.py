@@ -1,5 +1,7 @@
 """Pseudo-arclength: branches of solutions of R(u) = 0, and their special points."""
 
+import bisect
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -135,13 +137,14 @@ class Branch:
             ahead, step = taken
             events = self.special(point, ahead)
             # a branch may leave the range and turn back to it within a step
-            outside = [turn for _, turn in events if not _is_allowed(turn)]
+            inside = [*itertools.takewhile(lambda event: _is_allowed(event[1]), events)]
             reason = self._reason(first, point, ahead)
-            if outside or reason == "range":
+            if len(inside) < len(events) or reason == "range":
                 reason = "range"
+                beyond = [turn for _, turn in events[len(inside) :]]
                 # what lies at the end itself is seen from beyond it alone
-                events = events[: _count_allowed(events)]
-                ahead = self._end_point(point, [*outside, ahead][0])
+                events = inside
+                ahead = self._end_point(point, [*beyond, ahead][0])
             yield ahead, events
             if reason:
                 self.end = reason
@@ -333,13 +336,8 @@ class Branch:
         """Return the point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
 
-        def excess(point: Point) -> float:
-            return point.u[-1] - bound
-
-        located = self._located(point, ahead, excess)
-        if located is None:
-            return ahead
-        return located[1]
+        located = self._located(point, ahead, lambda point: point.u[-1] - bound)
+        return ahead if located is None else located[1]
 
     def _returns(self, first: Point, point: Point, ahead: Point) -> bool:
         """Tell whether the first point lies on the step from a point to the one ahead."""
@@ -473,7 +471,7 @@ class _Stretch:
         self.branch = branch
         self.before = before
         self.step = _distance(before, after)
-        self.known: list[Sample] = [(0.0, before), (self.step, after)]
+        self.known = {0.0: before, self.step: after}
 
     def root(self, test: Test) -> float:
         """Return distance where a test function of points is zero; it is interpolated where
@@ -491,7 +489,7 @@ class _Stretch:
 
     def knows(self, length: float) -> bool:
         """Tell whether there is a point at this distance."""
-        return any(length == distance for distance, _ in self.known)
+        return length in self.known
 
     def look(self, length: float) -> bool:
         """Solve at a distance; whether there is a point."""
@@ -506,17 +504,14 @@ class _Stretch:
         # near a branch point Newton's method may reach the branch that crosses
         if self.branch.apart(point, self.before) > 2 * BEND:
             return False
-        self.known.append((length, point))
-        self.known.sort(key=lambda entry: entry[0])
+        self.known[length] = point
         return True
 
     def at(self, length: float) -> Point:
         """Return the point at a distance, or the one that its neighbours give."""
-        for distance, point in self.known:
-            if distance == length:
-                return point
-        guess = self._guess(length)
-        return self.branch.taken(guess, self.before.tangent)
+        if length in self.known:
+            return self.known[length]
+        return self.branch.taken(self._guess(length), self.before.tangent)
 
     def _guess(self, length: float) -> Array:
         left, right, share = self._neighbours(length)
@@ -524,11 +519,10 @@ class _Stretch:
 
     def _neighbours(self, length: float) -> tuple[Point, Point, float]:
         """Known points at most, and at least, so far, and the share of the way between them."""
-        after = sum(distance <= length for distance, _ in self.known)
-        after = min(max(after, 1), len(self.known) - 1)
-        low, left = self.known[after - 1]
-        high, right = self.known[after]
-        return left, right, (length - low) / (high - low)
+        places = sorted(self.known)
+        after = min(max(bisect.bisect_right(places, length), 1), len(places) - 1)
+        low, high = places[after - 1 : after + 1]
+        return self.known[low], self.known[high], (length - low) / (high - low)
 
 
 def _largest(jacobian: Array) -> float:
@@ -554,14 +548,6 @@ def _is_allowed(point: Point) -> bool:
     """Tell whether the parameter is in its range, but for rounding."""
     parameter = point.u[-1]
     return bool(-TURN <= parameter <= 1 + TURN)
-
-
-def _count_allowed(events: Events) -> int:
-    """Return number of events before the first one outside of the range."""
-    for count, (_, point) in enumerate(events):
-        if not _is_allowed(point):
-            return count
-    return len(events)
 
 
 def _mean_root(state: Array) -> float:

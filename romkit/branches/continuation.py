@@ -1,6 +1,6 @@
 """Continuation of equilibria and periodic orbits along a context parameter."""
 
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,11 +9,11 @@ import xarray as xr
 from romkit.branches.arclength import Point
 from romkit.branches.equations import NEUTRAL
 from romkit.branches.line import Line
-from romkit.branches.records import Special, branch_dataset
 from romkit.branches.starts import branch_start, state_start
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.spelling import complete_keys
 from romkit.models import Dynamics
 from romkit.models.fields import find_model
@@ -116,7 +116,17 @@ def continuation(
     if isinstance(start, xr.Dataset):
         kind, branch, first = branch_start(start, at, line, amplitude)
     else:
-        _check_start(at, kind, period)
+        if at is not None:
+            raise InputError(
+                "at",
+                expected="none for a state",
+                got=f"{at}",
+                fix="give a branch as start, or drop it",
+            )
+        if kind == "orbits" and period is None:
+            raise InputError(
+                "period", expected="a number", got="none", fix="take it from a simulation"
+            )
         branch, first = state_start(start, kind, period, line)
     count = points
     if count is None:
@@ -162,16 +172,6 @@ def _is_pair(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return numbers.shape == (2,) and numbers.dtype.kind in "iuf"
-
-
-def _check_start(at: int | None, kind: str, period: float | None) -> None:
-    """Raise where a state is given with the index of a special point, or an orbit without period."""
-    if at is not None:
-        raise InputError(
-            "at", expected="none for a state", got=f"{at}", fix="give a branch as start, or drop it"
-        )
-    if kind == "orbits" and period is None:
-        raise InputError("period", expected="a number", got="none", fix="take it from a simulation")
 
 
 def _warn_end(end: str, points: int | None, line: Line, final: Point) -> None:
@@ -227,3 +227,62 @@ def _warn_extrapolation(line: Line, walked: list[Point]) -> None:
     )
     fix = "stability is extrapolated there: fit the law to runs that start near these states"
     warn(f"{text}; {fix}", ExtrapolationWarning)
+
+
+class Special(NamedTuple):
+    """Special point of a branch.
+
+    Attributes:
+        after: index of the point of the branch before it.
+        kind: its name.
+        point: where it is.
+    """
+
+    after: int
+    kind: str
+    point: Point
+
+
+def branch_dataset(
+    kind: str, walked: list[Point], special: list[Special], line: Line
+) -> xr.Dataset:
+    u = np.array([point.u for point in walked])  # (K, k)
+    at_special = np.array([event.point.u for event in special])
+    at_special = at_special.reshape(len(special), u.shape[1])
+    variables = line.variables(u, "point", kind)
+    variables |= line.variables(at_special, "special", kind, "special_")
+    variables |= _decoded(line, u, "point", "decoded")
+    variables |= _decoded(line, at_special, "special", "special_decoded")
+    spectra = np.array([point.values for point in walked])  # (K, d)
+    pairs = np.stack([spectra.real, spectra.imag], -1)
+    spectrum = "multiplier" if kind == "orbits" else "eigenvalue"
+    variables[spectrum] = (("point", "mode", "part"), pairs)
+    variables["stable"] = ("point", [point.unstable == 0 for point in walked])
+    kinds = np.array([event.kind for event in special], dtype=str)
+    after = np.array([event.after for event in special], dtype=int)
+    variables |= {"special_kind": ("special", kinds), "special_after": ("special", after)}
+    if kind == "equilibria":
+        frequencies = np.array([_frequency(event) for event in special], dtype=float)
+        variables["frequency"] = ("special", frequencies)
+    coords = {"component": line.model.names, "part": ["real", "imaginary"]}
+    return line.named(xr.Dataset(variables, coords, {"kind": kind}))
+
+
+def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple[Any, ...]]:
+    """Return states of the full model behind unknowns (K, k), where there is another one."""
+    w = torch.from_numpy(line.states(u))
+    context = line.contexts(u[:, -1])
+    with torch.no_grad():
+        states = line.model.decode(context, w)
+    if states is None:
+        return {}
+    return {name: ((dim, "full_component"), states.numpy())}
+
+
+def _frequency(event: Special) -> float:
+    """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
+    if event.kind != "Hopf":
+        return np.nan
+    is_upper = event.point.values.imag > 0
+    nearest = np.argmin(abs(event.point.growth[is_upper]))
+    return float(event.point.values.imag[is_upper][nearest])

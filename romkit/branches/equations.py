@@ -67,6 +67,13 @@ class Scaled(NamedTuple):
         _, slopes = torch.func.jvp(rate, (self.size * y,), (self.size * directions,))
         return slopes / self.size
 
+    def slopes(self, w: Array) -> Array:
+        """Return derivatives (d, d) of a field of d members by a state (d,), a direction for each."""
+        t = torch.zeros((), dtype=torch.float64)
+        members = torch.from_numpy(w).repeat(len(w), 1)
+        with torch.no_grad(), one_thread():
+            return self.along(t, members, torch.eye(len(w), dtype=members.dtype)).numpy().T
+
 
 Field = Callable[[Array], Scaled]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
@@ -158,23 +165,13 @@ class Equilibria(Equations):
         states = np.tile(w, (3, 1))
         below, rate, above = self.rate(states, parameters)
         by_parameter = (above - below) / (2 * DIFFERENCE)
-        by_state = self._state_derivative(w, parameter)
+        by_state = self.field(np.full(len(w), parameter)).slopes(w)
         return rate, np.column_stack([by_state, by_parameter])
-
-    def _state_derivative(self, w: Array, parameter: float) -> Array:
-        """(d, d) derivatives of the field by the state, along a direction for each member."""
-        size = len(w)
-        t = torch.zeros((), dtype=torch.float64)
-        field = self.field(np.full(size, parameter))
-        members = torch.from_numpy(w).repeat(size, 1)
-        directions = torch.eye(size, dtype=torch.float64)
-        with torch.no_grad(), one_thread():
-            slopes = field.along(t, members, directions)
-        return slopes.numpy().T
 
     def update_jacobian(self, u: Array, jacobian: Array) -> Array:
         # the last step may be 1e-8, and slow growth beside fast decay is less
-        return np.column_stack([self._state_derivative(u[:-1], u[-1]), jacobian[:, -1]])
+        by_state = self.field(np.full(len(u) - 1, u[-1])).slopes(u[:-1])
+        return np.column_stack([by_state, jacobian[:, -1]])
 
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
@@ -233,12 +230,24 @@ class Returns(Equations):
 
     def linearised(self, u: Array) -> Linearisation:
         """Return residual and Jacobian at u, by one call for all differences."""
-        residual, jacobian = _differenced(self, u, self.step)
+        # residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call
+        lengths = self.step * np.maximum(1.0, np.abs(u))
+        steps = np.diag(lengths)
+        points = np.vstack([u, u + steps, u - steps])
+        values = self(points)
+        middle, moved = np.split(values, [1])
+        ahead, behind = np.split(moved, 2)
+        slopes = (ahead - behind) / (2 * lengths[:, None])  # (k + 1, k)
+        residual, jacobian = middle[0], slopes.T
         self.step = _step(jacobian)
         return residual, jacobian
 
     def bifurcation(self, value: complex, pair: bool) -> str:
-        return _exponent(value, pair)
+        if pair:
+            return "torus"
+        if value.real < 0:
+            return "period doubling"
+        return "branch point"
 
     def multipliers(self, u: Array, matrix: Array, time: float) -> Array:
         """Return eigenvalues (d,) of the flow over a time, linearised, whose matrix has errors of
@@ -415,29 +424,9 @@ def _step(jacobian: Array, *, stretched: float = 5.0) -> float:
     return DIFFERENCE * max(1.0, stretching) ** (-2 / 3)
 
 
-def _differenced(residuals: Callable[[Array], Array], u: Array, step: float) -> Linearisation:
-    """Return residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call."""
-    lengths = step * np.maximum(1.0, np.abs(u))
-    steps = np.diag(lengths)
-    points = np.vstack([u, u + steps, u - steps])
-    values = residuals(points)
-    middle, moved = np.split(values, [1])
-    ahead, behind = np.split(moved, 2)
-    slopes = (ahead - behind) / (2 * lengths[:, None])  # (k + 1, k)
-    return middle[0], slopes.T
-
-
 def _sort_key(values: Array) -> Spectrum:
     order = np.argsort(-abs(values), kind="stable")
     values = values[order]
     # those that differences do not see decay
     moduli = np.nan_to_num(abs(values)).clip(TINY)
     return values, np.log(moduli) - NEUTRAL
-
-
-def _exponent(value: complex, pair: bool) -> str:
-    if pair:
-        return "torus"
-    if value.real < 0:
-        return "period doubling"
-    return "branch point"

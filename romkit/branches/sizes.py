@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from romkit.branches.equations import Scaled
 from romkit.core.types import Array, Field
 from romkit.engine.threads import one_thread
 
@@ -44,7 +45,7 @@ def sizes(
         return largest
     w = states[0]
     unit = largest.max() or 1.0
-    slopes = _slopes(field(len(w)), w)
+    slopes = Scaled(field(len(w)), torch.ones(len(w), dtype=torch.float64)).slopes(w)
     moves = unit * 10.0 ** np.arange(decades[0], decades[1] + 0.5, 0.5)
     # what moves is not at rest, and takes no part in a response
     is_known = is_large | (moved > moves[0])
@@ -58,16 +59,6 @@ def sizes(
         at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
         size[k] = min(at_rest, default=typical)
     return np.where(largest > SMALL * size, largest, size)
-
-
-def _slopes(field: Field, w: Array) -> Array:
-    """(d, d) derivatives of the field by the state."""
-    t = torch.zeros((), dtype=torch.float64)
-    members = torch.from_numpy(w).repeat(len(w), 1)
-    directions = torch.eye(len(w), dtype=torch.float64)
-    with torch.no_grad(), one_thread():
-        _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
-    return slopes.numpy().T
 
 
 def _response(slopes: Array, by_parameter: Array, size: Array, is_known: Array) -> Array:

@@ -118,10 +118,11 @@ def _verify_line(branch: xr.Dataset, system: System) -> Line:
             got="another dataset",
             fix="give a result of romkit.continuation",
         )
-    fixed = {}
-    for parameter in system.context_names:
-        if parameter != name:
-            fixed[parameter] = float(branch[parameter])
+    fixed = {
+        parameter: float(branch[parameter])
+        for parameter in system.context_names
+        if parameter != name
+    }
     line = Line(model, name, branch.attrs["range"], fixed)
     if "period" in branch:
         line.period = float(branch["period"][0])
@@ -178,7 +179,13 @@ def _full_special(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Arr
     before = max(0, after - BEFORE)
     origin = guesses[before, -1]
     onward = np.sign(guesses[before + 1, -1] - origin)
-    ahead = _line_start(line, origin, onward)
+    # a line of its own, on which a branch goes forwards from 0 at a place of another line
+    low = line.physical(origin)
+    high = low + onward * line.width
+    ahead = Line(line.model, line.name, (low, high), line.others)
+    ahead.size = line.size
+    ahead.period = line.period
+    ahead.forced = line.forced
     full = ahead.branch(branch.attrs["kind"])
     guess = np.append(guesses[before, :-1], 0.0)
     first = full.at(guess)
@@ -190,17 +197,6 @@ def _full_special(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Arr
                 parameter = origin + onward * point.u[-1]
                 return np.append(point.u[:-1], parameter)
     return guesses[0] * np.nan
-
-
-def _line_start(line: Line, origin: float, onward: float) -> Line:
-    """Return a line of its own, on which a branch goes forwards from 0 at a place of another line."""
-    low = line.physical(origin)
-    high = low + onward * line.width
-    ahead = Line(line.model, line.name, (low, high), line.others)
-    ahead.size = line.size
-    ahead.period = line.period
-    ahead.forced = line.forced
-    return ahead
 
 
 def _compared(

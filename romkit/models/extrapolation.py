@@ -41,12 +41,26 @@ def add_extrapolation(
         `state_distance`, 1 where the samples of a law end, or the residual of sampled rows is ten
         times that of training data.
     """
-    beyond = _hull_distance(contexts, frame)
+    # A parameter with one training value has no width: its distance counts from that value.
+    half_width = torch.tensor([float(name not in frame.fixed) for name in frame.context_names])
+    shift, scale = frame.context_shift.double(), frame.context_scale.double()
+    rounding = ROUNDING * (1 + shift.abs() / scale)
+    scaled = (contexts.double() - shift) / scale
+    beyond = (scaled.abs() - half_width - rounding).clamp(min=0)
     way = _hull_offset(contexts, frame)
     run = _add_context_distance(run, beyond, way)
     reasons = _describe_context(beyond, frame) + _describe_hull(beyond, way, frame)
     if distance is not None:
-        run = _add_state_distance(run, distance)
+        z = torch.from_numpy(run["latent"].values)
+        # a region has no distance from NaN; zero stands in for it, and is masked below
+        diverged = z.isnan().any(-1)
+        values = distance(z.nan_to_num(nan=0.0)).masked_fill(diverged, torch.nan)
+        attrs = {
+            "units": "1",
+            "long_name": "distance from what the latent field is made of, 1 where that ends",
+        }
+        dims = run["latent"].dims[:-1]
+        run = run.assign(state_distance=(dims, values.detach().numpy(), attrs))
         reasons += _describe_state(run["state_distance"])
     if reasons:
         fix = "context_distance and state_distance of the result say how far"
@@ -55,18 +69,6 @@ def add_extrapolation(
             ExtrapolationWarning,
         )
     return run
-
-
-def _hull_distance(contexts: Tensor, frame: Frame) -> Tensor:
-    """Return distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of
-    it.
-    """
-    # A parameter with one training value has no width: its distance counts from that value.
-    half_width = torch.tensor([float(name not in frame.fixed) for name in frame.context_names])
-    shift, scale = frame.context_shift.double(), frame.context_scale.double()
-    rounding = ROUNDING * (1 + shift.abs() / scale)
-    scaled = (contexts.double() - shift) / scale
-    return (scaled.abs() - half_width - rounding).clamp(min=0)
 
 
 def _hull_offset(contexts: Tensor, frame: Frame) -> Tensor:
@@ -137,19 +139,6 @@ def _add_context_distance(run: xr.Dataset, beyond: Tensor, way: Tensor) -> xr.Da
     dims = ("trajectory", "time")[: distance.ndim]
     attrs = {"units": "1", "long_name": "distance from the training contexts, in half widths"}
     return run.assign(context_distance=(dims, distance.double().numpy(), attrs))
-
-
-def _add_state_distance(run: xr.Dataset, distance: TensorMap) -> xr.Dataset:
-    z = torch.from_numpy(run["latent"].values)
-    # a region has no distance from NaN; zero stands in for it, and is masked below
-    diverged = z.isnan().any(-1)
-    values = distance(z.nan_to_num(nan=0.0)).masked_fill(diverged, torch.nan)
-    attrs = {
-        "units": "1",
-        "long_name": "distance from what the latent field is made of, 1 where that ends",
-    }
-    dims = run["latent"].dims[:-1]
-    return run.assign(state_distance=(dims, values.detach().numpy(), attrs))
 
 
 def _describe_context(beyond: Tensor, frame: Frame) -> list[str]:

@@ -313,9 +313,10 @@ class AtContexts:
 
         def distance(z: Tensor) -> Tensor:
             y = P.decode(z)  # (..., C, T, r)
-            distances = []
-            for t, states, contexts in zip(times, y.unbind(-2), c.unbind(-2), strict=True):
-                distances.append(image.distance(t, states, contexts))
+            distances = [
+                image.distance(t, states, contexts)
+                for t, states, contexts in zip(times, y.unbind(-2), c.unbind(-2), strict=True)
+            ]
             return torch.stack(distances, dim=-1)
 
         return distance

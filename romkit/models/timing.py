@@ -73,7 +73,30 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
         >>> speed["error"] < 1e-4
         True
     """
-    _check(projection, system, data)
+    check_single(projection)
+    dynamics = trained_dynamics(projection)
+    if not isinstance(dynamics, Galerkin | PetrovGalerkin):
+        raise InputError(
+            "projection",
+            expected="rollouts by Galerkin or Petrov-Galerkin",
+            got=f"one of {type(dynamics).__name__}",
+            fix="leave the speed out",
+        )
+    if system.order != 1:
+        raise InputError(
+            "system",
+            expected="one of first order",
+            got=f"{system.name}, of second order",
+            fix="leave the speed out",
+        )
+    check_context("data", data, system.context_names)
+    if any("time" in data[name].dims for name in system.context_names):
+        raise InputError(
+            "data",
+            expected="contexts that stay",
+            got="some that move",
+            fix="give runs at constant contexts",
+        )
     contexts, speeds = _measured(projection, system, data)
     timed_rows = np.isfinite(speeds)
     if timed_rows.sum() < FEWEST:
@@ -108,43 +131,6 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
     contexts = torch.from_numpy(context_columns(data, system.context_names))
     times = times_of(data)
     at = model.fix_context(contexts)
-    _check_autonomous(at, times)
-    with torch.no_grad(), one_thread():
-        states = trajectories(data, "state")
-        latents = model.placed(contexts).encode(states).numpy()  # (C, T, m)
-        starts = at.start(times[0], (states[:, 0],))
-    periods = [_period(times, z) for z in latents]
-    return contexts.numpy(), _speeds(at, starts, times, latents, periods)
-
-
-def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
-    check_single(projection)
-    dynamics = trained_dynamics(projection)
-    if not isinstance(dynamics, Galerkin | PetrovGalerkin):
-        raise InputError(
-            "projection",
-            expected="rollouts by Galerkin or Petrov-Galerkin",
-            got=f"one of {type(dynamics).__name__}",
-            fix="leave the speed out",
-        )
-    if system.order != 1:
-        raise InputError(
-            "system",
-            expected="one of first order",
-            got=f"{system.name}, of second order",
-            fix="leave the speed out",
-        )
-    check_context("data", data, system.context_names)
-    if any("time" in data[name].dims for name in system.context_names):
-        raise InputError(
-            "data",
-            expected="contexts that are constant in time",
-            got="some that vary",
-            fix="give runs at constant contexts",
-        )
-
-
-def _check_autonomous(at: AtContexts, times: Tensor) -> None:
     start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
     if is_time_dependent(at.problem.field, times[0], at.decode(start)[0].detach()):
         raise InputError(
@@ -153,6 +139,12 @@ def _check_autonomous(at: AtContexts, times: Tensor) -> None:
             got="one that looks at it",
             fix="leave the speed out: time has a meaning of its own there",
         )
+    with torch.no_grad(), one_thread():
+        states = trajectories(data, "state")
+        latents = model.placed(contexts).encode(states).numpy()  # (C, T, m)
+        starts = at.start(times[0], (states[:, 0],))
+    periods = [_period(times, z) for z in latents]
+    return contexts.numpy(), _speeds(at, starts, times, latents, periods)
 
 
 def _period(times: Tensor, z: Array, *, near: float = 0.3, away: float = 0.7) -> float:
