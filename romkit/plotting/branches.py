@@ -1,5 +1,6 @@
 """Bifurcation diagrams, and the error over contexts by which they are sampled."""
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -16,9 +17,6 @@ from romkit.plotting import style
 
 MARKERS = "osD^v"
 """Markers of kinds of special points, in their alphabetical order."""
-
-Height = Callable[..., Array]
-"""(branch, prefix of the variables) -> (points,) what stands on the vertical axis."""
 
 
 @validated
@@ -49,20 +47,25 @@ def plot_branches(
         'x0'
     """
     kind, parameter = _checked_kind(branches)
-    height, name = _height(branches, kind, component)
+    component, name = _vertical(branches, kind, component)
+    height = functools.partial(_height, kind, component)
     colours = itertools.cycle([style.BLUE, style.NEUTRAL])
-    no_labels = itertools.repeat("")
-    endless = itertools.chain(labels, no_labels)
+    endless = itertools.chain(labels, itertools.repeat(""))
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         for branch, label in zip(branches, endless, strict=False):
+            at = branch[parameter].values
+            values = height(branch)
             # what `verify` found are points of the full model, and no branch
             if "distance" in branch:
-                _draw_full_model(axes, branch, parameter, height, label)
+                axes.plot(at, values, ".", color=style.DARK, label=label or "full model")
                 continue
-            at = branch[parameter].values
+            stable = branch["stable"].values
+            solid, dashed = (label, f"{label} unstable") if label else ("stable", "unstable")
             colour = next(colours)
-            _draw_stability(axes, at, height(branch), branch, colour, label)
+            for rows, look, words in ((stable, "-", solid), (~stable, "--", dashed)):
+                if rows.any():
+                    axes.plot(at, _piece(values, rows), look, color=colour, label=words)
             _draw_special_points(axes, branch, height)
         style.plain(axes)
         axes.set_xlabel(style.label(branches[0][parameter]))
@@ -76,15 +79,10 @@ def plot_branches(
 
 def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     """Kind and parameter that all branches share."""
-    kinds = set()
-    for branch in branches:
-        kind = str(branch.attrs.get("kind"))
-        parameter = str(branch.attrs.get("parameter"))
-        is_branch = "special_kind" in branch.coords and parameter in branch.coords
-        kinds.add((kind, parameter, is_branch))
+    kinds = {(str(b.attrs.get("kind")), str(b.attrs.get("parameter"))) for b in branches}
     if len(kinds) == 1:
-        kind, parameter, is_branch = kinds.pop()
-        if is_branch:
+        kind, parameter = kinds.pop()
+        if all({"special_kind", parameter} <= {*branch.coords} for branch in branches):
             return kind, parameter
     raise InputError(
         "branches",
@@ -94,62 +92,31 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     )
 
 
-def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) -> tuple[Height, str]:
-    """Return the quantity on the vertical axis, and its name."""
+def _vertical(
+    branches: Sequence[xr.Dataset], kind: str, component: str | None
+) -> tuple[str | None, str]:
+    """Return the component on the vertical axis, None for the full state, and the axis' name."""
     if kind == "orbits":
-        return _period, "period"
-    has_full_state = any("decoded" in branch for branch in branches)
-    if has_full_state and component is None:
-        return _size, "root mean square of the state"
+        return None, "period"
     names = [str(name) for name in branches[0]["component"].values]
-    chosen = names[0]
+    if component is None and not any("decoded" in branch for branch in branches):
+        component = names[0]
+    if component is None:
+        return None, "root mean square of the state"
+    chosen = known_name("component", component, names)
+    return chosen, chosen
+
+
+def _height(kind: str, component: str | None, branch: xr.Dataset, prefix: str = "") -> Array:
+    """Return what stands on the vertical axis (points,): the period, a component, or the root mean
+    square of the full state, of a branch or of its special points.
+    """
+    if kind == "orbits":
+        return branch[f"{prefix}period"].values
     if component is not None:
-        chosen = known_name("component", component, names)
-
-    def value(branch: xr.Dataset, prefix: str = "") -> Array:
-        states = branch[f"{prefix}state"]
-        return states.sel(component=chosen).values
-
-    return value, chosen
-
-
-def _period(branch: xr.Dataset, prefix: str = "") -> Array:
-    return branch[f"{prefix}period"].values
-
-
-def _size(branch: xr.Dataset, prefix: str = "") -> Array:
-    """Root mean square (points,) of the full state."""
-    variable = "state"
-    if "decoded" in branch:
-        variable = "decoded"
-    states = branch[f"{prefix}{variable}"].values
-    return np.sqrt(np.square(states).mean(-1))
-
-
-def _draw_full_model(
-    axes: Axes, branch: xr.Dataset, parameter: str, height: Height, label: str
-) -> None:
-    """Draw the points of the full model near those of a branch."""
-    if not label:
-        label = "full model"
-    at = branch[parameter].values
-    axes.plot(at, height(branch), ".", color=style.DARK, label=label)
-
-
-def _draw_stability(
-    axes: Axes, at: Array, values: Array, branch: xr.Dataset, colour: str, label: str
-) -> None:
-    """Draw the stable points of a branch as a solid line, and the others as a dashed one."""
-    stable = branch["stable"].values
-    solid, dashed = label, f"{label} unstable"
-    if not label:
-        solid, dashed = "stable", "unstable"
-    if stable.any():
-        piece = _piece(values, stable)
-        axes.plot(at, piece, "-", color=colour, label=solid)
-    if not stable.all():
-        piece = _piece(values, ~stable)
-        axes.plot(at, piece, "--", color=colour, label=dashed)
+        return branch[f"{prefix}state"].sel(component=component).values
+    variable = "decoded" if "decoded" in branch else "state"
+    return np.sqrt(np.square(branch[f"{prefix}{variable}"].values).mean(-1))
 
 
 def _piece(values: Array, rows: Array) -> Array:
@@ -162,18 +129,15 @@ def _piece(values: Array, rows: Array) -> Array:
     return np.where(rows | after, values, np.nan)
 
 
-def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Height) -> None:
+def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Callable[..., Array]) -> None:
     kinds = branch["special_kind"].values
     at = branch["special_parameter"].values
     heights = height(branch, "special_")
-    in_order = np.unique(kinds)
-    for kind, marker in zip(in_order, MARKERS, strict=False):
+    for kind, marker in zip(np.unique(kinds), MARKERS, strict=False):
         rows = kinds == kind
         # one entry of the legend for the points of all branches
         _, labels = axes.get_legend_handles_labels()
-        label = kind
-        if kind in labels:
-            label = None
+        label = None if kind in labels else kind
         axes.plot(at[rows], heights[rows], marker, color=style.ORANGE, label=label)
 
 
@@ -201,63 +165,30 @@ def plot_sample(history: xr.Dataset) -> Figure:
     """
     fix = "give romkit.sample(...).history"
     style.check_numbers("history", history, "estimate", "entered", fix=fix)
-    parameters = []
-    for coord in history.coords.values():
-        if coord.dims == ("candidate",):
-            parameters.append(coord)
-    draw = _draw_last_round
-    if len(parameters) == 1:
-        draw = _draw_rounds
-    with style.style():
-        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
-        draw(figure, axes, history, parameters)
-        style.plain(axes).set(xlabel=style.label(parameters[0]))
-    return figure
-
-
-def _draw_rounds(
-    figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
-) -> None:
-    """Draw the estimate over one parameter, a curve for each round."""
+    parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
     x = parameters[0].values
     estimate = history["estimate"].values  # (rounds, candidates)
     entered = history["entered"].values
-    numbers = np.arange(len(estimate))
-    scale = style.colours(numbers)
-    colours = scale.to_rgba(numbers)
-    order = np.argsort(x)
-    in_order = x[order]
-    for curve, colour in zip(estimate, colours, strict=True):
-        axes.plot(in_order, curve[order], color=colour, linewidth=0.9)
     chosen = np.flatnonzero(entered >= 0)
-    # a context was chosen by the estimate of the round before it; those of the first round by none
-    rounds = np.maximum(entered[chosen] - 1, 0)
-    heights = estimate[rounds, chosen]
-    axes.set_yscale("log")
-    axes.set_ylabel("estimated error")
-    _mark_chosen(axes, x[chosen], heights, entered[chosen])
-    figure.colorbar(scale, ax=axes, label="round")
-
-
-def _draw_last_round(
-    figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
-) -> None:
-    """Draw the last estimate over two parameters."""
-    x = parameters[0].values
-    y = parameters[1].values
-    estimate = history["estimate"].values[-1]
-    entered = history["entered"].values
-    scale = style.colours(estimate)
-    colours = scale.to_rgba(estimate)
-    axes.scatter(x, y, c=colours, s=12)
-    axes.set_ylabel(style.label(parameters[1]))
-    chosen = np.flatnonzero(entered >= 0)
-    _mark_chosen(axes, x[chosen], y[chosen], entered[chosen])
-    figure.colorbar(scale, ax=axes, label="estimated error")
-
-
-def _mark_chosen(axes: Axes, x: Array, y: Array, rounds: Array) -> None:
-    """Draw a dot for each context that was chosen, with the number of its round."""
-    axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
-    for number, right, up in zip(rounds, x, y, strict=True):
-        axes.annotate(str(number), (right, up), xytext=(2, 2), textcoords="offset points")
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        if len(parameters) == 1:
+            numbers = np.arange(len(estimate))
+            scale, words = style.colours(numbers), "round"
+            order = np.argsort(x)
+            for curve, colour in zip(estimate, scale.to_rgba(numbers), strict=True):
+                axes.plot(x[order], curve[order], color=colour, linewidth=0.9)
+            # a context was chosen by the estimate of the round before it, the first by none
+            heights = estimate[np.maximum(entered[chosen] - 1, 0), chosen]
+            axes.set(yscale="log", ylabel="estimated error")
+        else:
+            scale, words = style.colours(estimate[-1]), "estimated error"
+            axes.scatter(x, parameters[1].values, c=scale.to_rgba(estimate[-1]), s=12)
+            heights = parameters[1].values[chosen]
+            axes.set_ylabel(style.label(parameters[1]))
+        axes.plot(x[chosen], heights, "o", color=style.ORANGE, markersize=3.5)
+        for number, right, up in zip(entered[chosen], x[chosen], heights, strict=True):
+            axes.annotate(str(number), (right, up), xytext=(2, 2), textcoords="offset points")
+        figure.colorbar(scale, ax=axes, label=words)
+        style.plain(axes).set(xlabel=style.label(parameters[0]))
+    return figure

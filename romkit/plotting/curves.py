@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from romkit import metrics
 from romkit.core.boundary import validated
@@ -49,7 +48,11 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     if "truth" in run:
         names = {"truth": style.truth(run), "rom": "reduced model"}
     style.check_numbers("run", run, "time", *names)
-    step = _checked_step(run)
+    step = even_step(run["time"].values)
+    if step is None:
+        got = "uneven steps" if run.sizes["time"] > 1 else "one time"
+        fix = "resample the data"
+        raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
     states = [trajectories(run, name) for name in names]  # each (C, T, n)
     if not bool(states[0].isfinite().all()):
         raise InputError(
@@ -71,40 +74,17 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
                 density = metrics.power_density(values[k])  # (frequency, n)
                 mean = density.mean(-1).numpy()
                 panel.plot(frequency, mean[1:], color=colour, label=label)
-            panel.set_title(_title(run, states, k))
+            title = [style.context(run, k, varying=True)]
+            if len(states) == 2:
+                distances = metrics.hellinger_distance(*(values[k] for values in states))
+                title.append(f"distance {float(distances.mean()):.2g}")
+            panel.set_title("\n".join(filter(None, title)))
             panel.set(yscale="log", xscale="log")
             panel.set_xlabel(f"frequency{unit}")
             style.plain(panel)
         axes[0, 0].set_ylabel("power density")
         axes[0, 0].legend(frameon=False)
     return figure
-
-
-def _checked_step(run: xr.Dataset) -> float:
-    """Return interval of evenly spaced times."""
-    step = even_step(run["time"].values)
-    if step is not None:
-        return step
-    got = "one time"
-    if run.sizes["time"] > 1:
-        got = "uneven steps"
-    raise InputError(
-        "run", expected="evenly spaced times for a spectrum", got=got, fix="resample the data"
-    )
-
-
-def _title(run: xr.Dataset, states: list[Tensor], trajectory: int) -> str:
-    """Context of a trajectory, and the distance of the two spectra of a rollout."""
-    lines = []
-    context = style.context(run, trajectory, varying=True)
-    if context:
-        lines.append(context)
-    if len(states) == 2:
-        truth, reduced = (values[trajectory] for values in states)
-        distances = metrics.hellinger_distance(truth, reduced)
-        distance = float(distances.mean())
-        lines.append(f"distance {distance:.2g}")
-    return "\n".join(lines)
 
 
 @validated
@@ -134,18 +114,13 @@ def plot_training(model: Projection) -> Figure:
             got="one without losses",
             fix="give what romkit.fit returned for a method with parameters to train",
         )
-    width = 1.1
-    if len(reports) > 1:
-        width = 0.7
+    width = 0.7 if len(reports) > 1 else 1.1
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         for number, report in enumerate(reports):
             _draw_losses(axes, report, width, labelled=number == 0)
-        title = f"{model.name}, {model.latent_dim} latent coordinates"
-        axes.set_title(title)
-        axes.set_yscale("log")
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("loss")
+        axes.set_title(f"{model.name}, {model.latent_dim} latent coordinates")
+        axes.set(yscale="log", xlabel="epoch", ylabel="loss")
         style.plain(axes)
         axes.legend(frameon=False)
     return figure

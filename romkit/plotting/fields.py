@@ -220,50 +220,37 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
     """Return variables with this many dimensions of space, for each trajectory."""
     variables = style.members(unstacked(data)).isel(seed=0, drop=True)
-    variables = _add_half_widths(variables)
+    for name, values in variables.data_vars.items():
+        lower, upper = (variables.get(f"{end}_{name}") for end in ("lower", "upper"))
+        if lower is not None and upper is not None:
+            half = ((upper - lower) / 2).assign_attrs(values.attrs)
+            variables = variables.assign({f"± {name}": half})
     if variable is not None:
         names = [str(name) for name in variables.data_vars]
         variable = known_name("variable", variable, names)
         variables = variables[[variable]]
     fitting = _fitting(variables, dimensions)
-    outer = [name for name in fitting if not name.startswith(INNER)]
-    if outer:
-        fitting = outer
     style.check_numbers("data", variables, "time", *fitting)
     return variables[fitting]
 
 
-def _add_half_widths(variables: xr.Dataset) -> xr.Dataset:
-    """Return variables of a forecast, with half the width of the interval of each that has one."""
-    bars = {}
-    for name, values in variables.data_vars.items():
-        lower = variables.get(f"lower_{name}")
-        upper = variables.get(f"upper_{name}")
-        if lower is None or upper is None:
-            continue
-        half = (upper - lower) / 2
-        bars[f"± {name}"] = half.assign_attrs(values.attrs)
-    return variables.assign(bars)
-
-
 def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
-    """Return names of the variables over time and this many dimensions of space."""
+    """Return names of the variables over time and this many dimensions of space, without those that
+    are shown only where there is nothing else.
+    """
     fitting = []
-    candidates = []
     for name, values in variables.data_vars.items():
         of_plane = dimensions == 2 and style.plane(values) is not None
         if "time" in values.dims and (of_plane or len(style.space(values)) == dimensions):
             fitting.append(str(name))
-        else:
-            candidates.append(f"{name}{values.dims}")
-    if fitting:
-        return fitting
-    raise errors.InputError(
-        "data",
-        expected=f"a variable over time and {dimensions} dimensions of space",
-        got=", ".join(candidates),
-        fix="give data of romkit.data.describe with such a variable",
-    )
+    if not fitting:
+        raise errors.InputError(
+            "data",
+            expected=f"a variable over time and {dimensions} dimensions of space",
+            got=", ".join(f"{name}{values.dims}" for name, values in variables.data_vars.items()),
+            fix="give data of romkit.data.describe with such a variable",
+        )
+    return [name for name in fitting if not name.startswith(INNER)] or fitting
 
 
 class Film(NamedTuple):

@@ -288,16 +288,30 @@ def _draw_half_widths(row: Array, runs: xr.Dataset) -> None:
 
 def _draw_row(row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component: int) -> None:
     """Draw one component of each trajectory; its place is written above, where it has one."""
+    time = runs["time"].values
     for k, panel in enumerate(row):
         entry = {"trajectory": k, "component": component}
-        one_band = runs.isel(entry)
-        true_values = None
+        band = runs.isel(entry)
+        inside = band["state"].values
+        if "lower" in band:
+            upper = band["upper"].values
+            claim = f"{band['lower'].attrs.get('level', 0.9):.0%} interval"
+            look: dict[str, Any] = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
+            panel.fill_between(time, band["lower"].values, upper, label=claim, **look)
+            # where the interval has no end it fills the panel
+            look["transform"] = panel.get_xaxis_transform()
+            panel.fill_between(time, 0, 1, where=np.isinf(upper), **look)
+        panel.plot(time, inside, color=style.BLUE, label="forecast")
         if truth is not None:
-            true_values = truth.isel(entry)
-        _draw_band(panel, one_band, true_values)
-    name = str(runs["component"].values[component])
+            look = {"color": style.DARK, "linewidth": 1.0, "linestyle": ":"}
+            states = truth["state"].isel(entry).values
+            panel.plot(truth["time"].values, states, label="truth", **look)
+            inside = np.concatenate([inside, states])
+        if "lower" in band:
+            _clip(panel, band, inside)
+        style.plain(panel)
     where = place(runs, component)
-    if where != name:
+    if where != str(runs["component"].values[component]):
         row[0].set_title(where, loc="left")
 
 
@@ -353,44 +367,6 @@ def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]
     return np.sort(chosen).tolist()
 
 
-def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
-    """Draw one component of one trajectory."""
-    time = run["time"].values
-    mean = run["state"].values
-    if "lower" in run:
-        _draw_interval(panel, run)
-    panel.plot(time, mean, color=style.BLUE, label="forecast")
-    inside = mean
-    if truth is not None:
-        true_values = truth["state"].values
-        panel.plot(
-            truth["time"].values,
-            true_values,
-            label="truth",
-            color=style.DARK,
-            linewidth=1.0,
-            linestyle=":",
-        )
-        inside = np.concatenate([mean, true_values])
-    if "lower" in run:
-        _clip(panel, run, inside)
-    style.plain(panel)
-
-
-def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
-    """Shade the interval of one component of one trajectory."""
-    time = run["time"].values
-    upper = run["upper"].values
-    level = run["lower"].attrs.get("level", 0.9)
-    claim = f"{level:.0%} interval"
-    look: dict[str, Any] = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
-    panel.fill_between(time, run["lower"].values, upper, label=claim, **look)
-    # where the interval has no end it fills the panel
-    endless = np.isinf(upper)
-    whole_height = panel.get_xaxis_transform()
-    panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
-
-
 def _clip(
     panel: Axes, run: xr.Dataset, inside: Array, *, far: float = 3.0, deviations: float = 5.0
 ) -> None:
@@ -420,20 +396,12 @@ def _clip(
 
 def _title(runs: xr.Dataset, trajectory: int) -> str:
     """Context of a trajectory, what all share of it only for a single one, and the share of its
-    members that are lost.
+    members that diverged.
     """
-    lines = []
-    has_runs = runs.sizes["trajectory"] > 1
-    context = style.context(runs, trajectory, varying=has_runs)
-    if context:
-        lines.append(context)
-    lost = 0.0
-    if "lost" in runs:
-        # `where` gives it the times of the states
-        lost = float(runs["lost"][trajectory].max())
-    if lost > 0:
-        lines.append(f"{lost:.0%} of the members are lost")
-    return "\n".join(lines)
+    context = style.context(runs, trajectory, varying=runs.sizes["trajectory"] > 1)
+    # `where` gives the share the times of the states
+    lost = float(runs["lost"][trajectory].max()) if "lost" in runs else 0.0
+    return "\n".join(filter(None, [context, f"{lost:.0%} of the members are lost" if lost else ""]))
 
 
 @style.plain_names

@@ -89,23 +89,18 @@ def _cover_variables(
     pivots: Array, rank: int, anomalies: Array, variables: list[slice]
 ) -> list[int]:
     """Pivots whose last ones make room for variables that have none, for their largest component;
-    pivots alone where variables are more than these.
+    `rank` of them are more than rounding.
     """
-    resolved = pivots[:rank]
     largest = []
     for components in variables:
-        after_start = resolved >= components.start
-        before_stop = resolved < components.stop
-        if (after_start & before_stop).any():
-            continue
-        deviations = anomalies[:, components].std(0)
-        number = int(deviations.argmax())
-        largest.append(components.start + number)
+        inside = (pivots[:rank] >= components.start) & (pivots[:rank] < components.stop)
+        if not inside.any():
+            number = int(anomalies[:, components].std(0).argmax())
+            largest.append(components.start + number)
     if len(variables) > len(pivots):
         return pivots.tolist()
     kept = max(1, len(pivots) - len(largest))
-    chosen = [*pivots[:kept].tolist(), *largest]
-    return chosen[: len(pivots)]
+    return [*pivots[:kept].tolist(), *largest][: len(pivots)]
 
 
 def place(data: xr.Dataset, component: int) -> str:

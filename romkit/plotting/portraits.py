@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
@@ -79,10 +77,7 @@ def plot_phase(
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('x0', 'x9')
     """
-    variables = []
-    for name, values in data.data_vars.items():
-        if "component" in values.dims:
-            variables.append(str(name))
+    variables = [str(name) for name, values in data.data_vars.items() if "component" in values.dims]
     variable = known_name("variable", variable, variables)
     components = [str(name) for name in data["component"].values]
     x = known_name("x", x, components)
@@ -123,7 +118,16 @@ def _portraits(
         for panel, (a, b) in zip(axes[0], pairs, strict=True):
             for line, shade in zip(lines, shades, strict=True):
                 points = line[:, [a, b]]
-                _draw_curve(panel, points, shade, scale)
+                # draw points (T, 2) as a line that changes its colour, with a dot where it begins
+                begins, ends = points[:-1], points[1:]
+                segments = np.stack([begins, ends], axis=1)  # (T - 1, 2 ends, 2)
+                colours = scale.to_rgba(shade)
+                # a line has one colour, so that each step is a line of its own
+                pieces = LineCollection(list(segments), linewidth=0.9)
+                pieces.set_color(colours[:-1])
+                panel.add_collection(pieces)
+                x, y = points[0]
+                panel.plot(x, y, ".", color=colours[0], markersize=4)
             panel.autoscale_view()
             panel.set_xlabel(names[a])
             panel.set_ylabel(names[b])
@@ -139,24 +143,7 @@ def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]
     """
     lead = [dim for dim in values.dims if dim not in (time, "axis")]
     lines = values.transpose(*lead, time, "axis").values  # (..., T, k)
+    quantity = values.coords[colour].broadcast_like(values.isel(axis=0, drop=True))
+    shades = quantity.transpose(*lead, time).values.astype(float)  # (..., T)
     T, k = lines.shape[-2:]
-    one_axis = values.isel(axis=0, drop=True)
-    quantity = values.coords[colour].broadcast_like(one_axis)
-    quantity = quantity.transpose(*lead, time)
-    shades = quantity.values.astype(float)  # (..., T)
-    lines = lines.reshape(-1, T, k)
-    shades = shades.reshape(-1, T)
-    return lines, shades
-
-
-def _draw_curve(panel: Axes, points: Array, shade: Array, scale: ScalarMappable) -> None:
-    """Draw points (T, 2) as a line that changes its colour, with a dot where it begins."""
-    begins, ends = points[:-1], points[1:]
-    segments = np.stack([begins, ends], axis=1)  # (T - 1, 2 ends, 2)
-    colours = scale.to_rgba(shade)
-    # a line has one colour, so that each step is a line of its own
-    pieces = LineCollection(list(segments), linewidth=0.9)
-    pieces.set_color(colours[:-1])
-    panel.add_collection(pieces)
-    x, y = points[0]
-    panel.plot(x, y, ".", color=colours[0], markersize=4)
+    return lines.reshape(-1, T, k), shades.reshape(-1, T)

@@ -68,7 +68,9 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     fields = [field for field in _grid_fields(one_seed) if style.plane(field.truth) is not None]
     shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
     if fields:
-        columns, most = _clocks(run), MOST_PLANES
+        columns, most = [], MOST_PLANES
+        for k in style.spread(run, 4).tolist():
+            columns.append(Column({"trajectory": 0, "time": k}, style.clock(run, k)))
         _, to_the_right = style.plane(fields[0].truth) or ("", "")
         across = style.label(fields[0].truth[to_the_right])
     else:
@@ -166,14 +168,6 @@ def _model(run: xr.Dataset) -> str:
     return "forecast" if "forecast_by" in run.attrs else "reduced model"
 
 
-def _clocks(run: xr.Dataset) -> list[Column]:
-    """Return a column for each of four times of the first trajectory."""
-    columns = []
-    for sample in style.spread(run, 4).tolist():
-        columns.append(Column({"trajectory": 0, "time": sample}, style.clock(run, sample)))
-    return columns
-
-
 def _stretches(run: xr.Dataset) -> list[Column]:
     """Return a column for each context; for a single one the whole run, or its beginning and its
     end.
@@ -211,8 +205,10 @@ def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -
     """
     since_start = time - time[0]
     span = since_start[-1]
-    period = span / _median_cycles(truth)
-    readable = _rounded_up(periods * period)
+    length = periods * span / _median_cycles(truth)
+    # the next round number; a length that is round itself must not be lost to rounding
+    decade = 10.0 ** np.floor(np.log10(length)) if length else 1.0
+    readable = decade * next(m for m in (1, 2, 2.5, 5, 10) if m * decade >= length * (1 - 1e-9))
     if span <= long * readable:
         return len(time)
     end = int(np.searchsorted(since_start, readable))
@@ -221,29 +217,10 @@ def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -
 
 def _median_cycles(truth: Array) -> float:
     """Cycles in a run (..., T, n) below which half of the power lies; at least one."""
-    mean = truth.mean(-2, keepdims=True)
-    anomalies = np.nan_to_num(truth - mean)
+    anomalies = np.nan_to_num(truth - truth.mean(-2, keepdims=True))
     spectrum = np.fft.rfft(anomalies, axis=-2)  # (..., cycles, n)
-    power = np.square(np.abs(spectrum)).sum((0, -1))
-    power_up_to = power.cumsum()
-    half = power_up_to[-1] / 2
-    median = int(np.searchsorted(power_up_to, half))
-    return max(1, median)
-
-
-def _rounded_up(length: float, *, round: tuple[float, ...] = (1.0, 2.0, 2.5, 5.0, 10.0)) -> float:
-    """Return the next larger length whose stretch begins and ends at round numbers.
-
-    `round`: lengths of a stretch, in powers of ten, whose ends are round numbers on an axis.
-    """
-    if length <= 0:
-        return 1.0
-    decade = 10.0 ** np.floor(np.log10(length))
-    for multiple in round:
-        # a length that is round itself must not be lost to rounding
-        if decade * multiple >= length * (1 - 1e-9):
-            return decade * multiple
-    return decade * round[-1]
+    power = np.square(np.abs(spectrum)).sum((0, -1)).cumsum()
+    return max(1, int(np.searchsorted(power, power[-1] / 2)))
 
 
 # -- words ------------------------------------------------------------------------------------------
@@ -316,16 +293,13 @@ def _draw_curves(panels: Array, run: xr.Dataset, columns: list[Column]) -> None:
 def _worst_components(run: xr.Dataset, number: int, *, negligible: float = 1e-12) -> list[int]:
     """Return numbers of the components with the largest relative error, in the order of the state.
 
-    `negligible`: smallest deviation by which an error is divided: components that do not move
-    have none.
+    `negligible`: deviation below which a component is constant.
     """
-    difference = run["rom"] - run["truth"]
-    error = difference.std(("trajectory", "time"))
-    deviation = run["truth"].std(("trajectory", "time"))
+    error, deviation = (
+        x.std(("trajectory", "time")) for x in (run["rom"] - run["truth"], run["truth"])
+    )
     relative = (error / deviation.clip(negligible)).fillna(0.0).values
-    falling = np.argsort(-relative, kind="stable")
-    worst = falling[:number].tolist()
-    return sorted(worst)
+    return sorted(np.argsort(-relative, kind="stable")[:number].tolist())
 
 
 # -- errors over time ------------------------------------------------------------------------------
@@ -355,11 +329,8 @@ def _draw_errors(
 
 def median_seed(run: xr.Dataset) -> int:
     """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
-    mean_over_contexts = run["valid_time"].mean("trajectory")
-    valid = mean_over_contexts.values  # (seed,)
-    order = np.argsort(valid, kind="stable")
-    middle = (len(order) - 1) // 2
-    return int(order[middle])
+    valid = run["valid_time"].mean("trajectory").values  # (seed,)
+    return int(np.argsort(valid, kind="stable")[(len(valid) - 1) // 2])
 
 
 def _error_limits(run: xr.Dataset) -> tuple[float, float]:
@@ -391,7 +362,18 @@ def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     _draw_seeds(panel, time, of_model, seed, style.ORANGE, _model(run))
     label = f"valid up to NRMSE = {VALID_THRESHOLD:g}"
     panel.axhline(VALID_THRESHOLD, label=label, color=style.NEUTRAL, linestyle="--", linewidth=0.8)
-    _mark_valid_time(panel, run, seed)
+    valid = float(run["valid_time"][seed])
+    text = "valid to the end"
+    # a run that was measured for a shorter time than the others ends with its last sample
+    measured = time[np.isfinite(of_projection[seed])]
+    if time[0] + valid < (measured[-1] if len(measured) else time[-1]):
+        at = time[0] + valid
+        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        panel.plot(at, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
+        text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}"
+        if run["status"][seed] != 0:
+            text += ", then diverges"
+    panel.set_title(text, loc="right", color=style.ORANGE)
     panel.set_yscale("log")
     panel.set_xlim(time[0], time[-1])
     panel.set_xlabel(style.label(run["time"]))
@@ -423,21 +405,3 @@ def _draw_seeds(
         if number == seed and np.isfinite(curve).any():
             look = {"label": label, "zorder": 3}
         panel.plot(time[every], curve, color=colour, **look)
-
-
-def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
-    time = run["time"].values
-    valid = float(run["valid_time"][seed])
-    at = time[0] + valid
-    text = "valid to the end"
-    # a run that was measured for a shorter time than the others ends with its last sample
-    measured = time[np.isfinite(run["nrmse_projected"].values[seed])]
-    end = measured[-1] if len(measured) else time[-1]
-    if at < end:
-        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
-        panel.plot(at, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
-        unit = style.unit(run["time"], " {}")
-        text = f"valid for {valid:.3g}{unit}"
-        if run["status"][seed] != 0:
-            text += ", then diverges"
-    panel.set_title(text, loc="right", color=style.ORANGE)

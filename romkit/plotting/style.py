@@ -148,9 +148,7 @@ def plain(axes: Axes) -> Axes:
 
 def colours(values: Array) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
-    low = float(np.nanmin(values))
-    high = float(np.nanmax(values))
-    scale = Normalize(*widen_scale(low, high))
+    scale = Normalize(*widen_scale(np.nanmin(values), np.nanmax(values)))
     return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
 
 
@@ -158,9 +156,7 @@ def widen_scale(low: float, high: float) -> tuple[float, float]:
     """Return ends of a scale, which has some room beside a single value."""
     if low != high:
         return low, high
-    room = 0.05 * abs(low)
-    if low == 0:
-        room = 1.0
+    room = 0.05 * abs(low) or 1.0
     return low - room, high + room
 
 
@@ -299,10 +295,11 @@ def members(run: xr.Dataset) -> xr.Dataset:
     """
     if "trajectory" not in run.dims:
         # run of one trajectory along a dimension of its own, its parameters too
-        parameters = {}
-        for name, coord in run.coords.items():
-            if coord.ndim == 0:
-                parameters[name] = coord.expand_dims("trajectory")
+        parameters = {
+            name: coord.expand_dims("trajectory")
+            for name, coord in run.coords.items()
+            if coord.ndim == 0
+        }
         expanded = run.expand_dims("trajectory")
         run = expanded.assign_coords(parameters)
     if "seed" not in run.dims:
