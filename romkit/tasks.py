@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 import xarray as xr
 from filelock import FileLock
-from tqdm import tqdm
 
 from romkit.core import checks, files, parallel, runtime
 from romkit.core.errors import FileError, InputError
@@ -396,32 +395,20 @@ def _run_jobs(
     leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
         while waiting or running:
-            _start_free_workers(work, waiting, running, executor, leash)
-            _show(bar, running, sweep)
+            while waiting and len(running) < executor.workers:
+                name = waiting.popleft()
+                running[name] = executor.submit(*work[name], leash)
+            bar.set_postfix_str(
+                f"{len(running)} running, {len(sweep.failed)} failed", refresh=False
+            )
+            # the clock of the bar goes on between the ends of two tasks
+            if not bar.disable and bar.format_dict["elapsed"] > bar.delay:
+                bar.refresh()
             ended = _collect_ended(work, running, sweep)
             bar.update(ended)
             if not ended:
                 time.sleep(_pause)
     leash.unlink(missing_ok=True)
-
-
-def _start_free_workers(
-    work: Work,
-    waiting: deque[str],
-    running: "dict[str, _Here | _Running]",
-    executor: Executor,
-    leash: Path,
-) -> None:
-    while waiting and len(running) < executor.workers:
-        name = waiting.popleft()
-        running[name] = executor.submit(*work[name], leash)
-
-
-def _show(bar: tqdm, running: Mapping[str, object], sweep: Sweep) -> None:
-    bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
-    # the clock of the bar goes on between the ends of two tasks
-    if not bar.disable and bar.format_dict["elapsed"] > bar.delay:
-        bar.refresh()
 
 
 def _collect_ended(work: Work, running: "dict[str, _Here | _Running]", sweep: Sweep) -> int:
@@ -473,40 +460,36 @@ def attempt(task: Task, file: Path) -> str | None:
     try:
         with FileLock(file.parent / HIDDEN / f"{file.stem}.lock"):
             if not is_complete(task, file):
-                _compute(task, file)
+                # compute a task, and write its result and the record of the circumstances
+                record = file.with_suffix(".json")
+                for target in (file, record):
+                    # a killed process leaves these; a living one would hold the lock
+                    for leftover in file.parent.glob(f"{target.name}.????????.tmp"):
+                        leftover.unlink(missing_ok=True)
+                sources = provenance()  # before the work, since files may change meanwhile
+                started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+                import threadpoolctl  # as scikit-learn does
+
+                # so that a result does not depend on how many cores the machine has
+                with one_thread(), threadpoolctl.threadpool_limits(1):
+                    data = task.run()
+                circumstances = {
+                    "task": task.name,
+                    "key": task.key,
+                    "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+                    "wall_seconds": round(time.perf_counter() - wall, 3),
+                    "cpu_seconds": round(time.process_time() - cpu, 3),
+                    "host": platform.node(),
+                } | sources
+                with files.atomic(record) as temporary:
+                    temporary.write_text(json.dumps(circumstances, indent=1) + "\n")
+                device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
+                made_by = {"versions": json.dumps(_versions()), "device": device}
+                made_by["sources"] = json.dumps(sources)
+                save_dataset(data.assign_attrs(task.identity | made_by), file)
     except (Exception, SystemExit):
         return traceback.format_exc()
     return None
-
-
-def _compute(task: Task, file: Path) -> None:
-    """Compute a task, and write its result and the record of the circumstances."""
-    record = file.with_suffix(".json")
-    for target in (file, record):
-        # a killed process leaves these; a living one would hold the lock
-        for leftover in file.parent.glob(f"{target.name}.????????.tmp"):
-            leftover.unlink(missing_ok=True)
-    sources = provenance()  # before the work, since files may change meanwhile
-    started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
-    import threadpoolctl  # as scikit-learn does
-
-    # so that a result does not depend on how many cores the machine has
-    with one_thread(), threadpoolctl.threadpool_limits(1):
-        data = task.run()
-    circumstances = {
-        "task": task.name,
-        "key": task.key,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "wall_seconds": round(time.perf_counter() - wall, 3),
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "host": platform.node(),
-    } | sources
-    with files.atomic(record) as temporary:
-        temporary.write_text(json.dumps(circumstances, indent=1) + "\n")
-    device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
-    made_by = {"versions": json.dumps(_versions()), "device": device}
-    made_by["sources"] = json.dumps(sources)
-    save_dataset(data.assign_attrs(task.identity | made_by), file)
 
 
 @functools.cache

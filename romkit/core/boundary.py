@@ -88,19 +88,15 @@ def validated(thing: T) -> T:
 
     guarded: Any = call_guarded
     guarded.validated = True
-    guarded.__signature__ = _plain_signature(inspect.signature(function))
-    return cast("T", guarded)
-
-
-def _plain_signature(signature: inspect.Signature) -> inspect.Signature:
-    """Return the signature that `help` and editors show: of the annotations the types, without
-    checks.
-    """
-    parameters = []
-    for parameter in signature.parameters.values():
-        parameters.append(parameter.replace(annotation=_plain_type(parameter.annotation)))
+    signature = inspect.signature(function)
+    # the signature that `help` and editors show: of the annotations the types, without checks
+    parameters = [
+        parameter.replace(annotation=_plain_type(parameter.annotation))
+        for parameter in signature.parameters.values()
+    ]
     returned = _plain_type(signature.return_annotation)
-    return signature.replace(parameters=parameters, return_annotation=returned)
+    guarded.__signature__ = signature.replace(parameters=parameters, return_annotation=returned)
+    return cast("T", guarded)
 
 
 def _plain_type(hint: object) -> object:

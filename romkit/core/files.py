@@ -323,7 +323,15 @@ def write(path: str | os.PathLike[str], what: str, header: Header, tensors: Tens
     """
     origin = {"format": FORMAT, "romkit": VERSION}
     header = origin | plain(what, header)
-    content = _apart(tensors)
+    # contiguous tensors on the CPU, each in memory of its own
+    content = {}
+    places = set()
+    for name, tensor in tensors.items():
+        value = tensor.detach().cpu().contiguous()
+        place = value.untyped_storage().data_ptr()
+        # The format stores memory, not tensors: it refuses two tensors that share some.
+        content[name] = value.clone() if place in places else value
+        places.add(place)
     fault = _fault(header, content)
     if fault:
         raise InputError(
@@ -334,19 +342,6 @@ def write(path: str | os.PathLike[str], what: str, header: Header, tensors: Tens
     with atomic(path) as temporary:
         temporary.write_bytes(data)
     return expanded(path)
-
-
-def _apart(tensors: Tensors) -> Tensors:
-    """Contiguous tensors on the CPU, each in memory of its own."""
-    content = {}
-    places = set()
-    for name, tensor in tensors.items():
-        value = tensor.detach().cpu().contiguous()
-        place = value.untyped_storage().data_ptr()
-        # The format stores memory, not tensors: it refuses two tensors that share some.
-        content[name] = value.clone() if place in places else value
-        places.add(place)
-    return content
 
 
 def read(file: Path) -> tuple[Header, Tensors]:

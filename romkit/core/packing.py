@@ -45,22 +45,6 @@ def packed(value: object, classes: Classes, path: str = "") -> tuple[object, Ten
         return _packed_sequence(value, classes, path)
     if value is None or isinstance(value, bool | int | float | str | dict):
         return value, {}
-    return _packed_object(value, classes, path)
-
-
-def _packed_sequence(
-    values: Sequence[Any], classes: Classes, path: str
-) -> tuple[list[Any], Tensors]:
-    headers: list[Any] = []
-    tensors: Tensors = {}
-    for k, value in enumerate(values):
-        header, tensors_of_value = packed(value, classes, f"{path}.{k}")
-        headers.append(header)
-        tensors |= tensors_of_value
-    return headers, tensors
-
-
-def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, Tensors]:
     name = type(value).__name__
     if classes.get(name) is not type(value) or not is_dataclass(value):
         raise InputError(
@@ -82,6 +66,18 @@ def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, 
         header[field.name], tensors_of_entry = packed(entry, classes, place)
         tensors |= tensors_of_entry
     return header, tensors
+
+
+def _packed_sequence(
+    values: Sequence[Any], classes: Classes, path: str
+) -> tuple[list[Any], Tensors]:
+    headers: list[Any] = []
+    tensors: Tensors = {}
+    for k, value in enumerate(values):
+        header, tensors_of_value = packed(value, classes, f"{path}.{k}")
+        headers.append(header)
+        tensors |= tensors_of_value
+    return headers, tensors
 
 
 DTYPES = {str(dtype): dtype for dtype in (torch.bool, torch.float32, torch.float64, torch.int64)}
@@ -113,9 +109,7 @@ def unpacked(
         return tensors[header[TENSOR]]
     if NUMBERS in header:
         return torch.tensor(header[NUMBERS], dtype=DTYPES[header["dtype"]])
-    values = {}
-    for key, entry in header.items():
-        values[key] = unpacked(entry, tensors, classes, rules)
+    values = {key: unpacked(entry, tensors, classes, rules) for key, entry in header.items()}
     if CLASS not in values:
         return values
     return _made(values, classes, rules or {})

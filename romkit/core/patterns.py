@@ -73,9 +73,7 @@ def _matching_files(name: str | Path) -> tuple[list[Path], dict[str, list[float]
     if not parameters:
         return [Path(match) for match in matches], {}
     pattern = _expression(str(path))
-    rows = []
-    for match in matches:
-        rows.append((_find_numbers(match, pattern, name), match))
+    rows = [(_find_numbers(match, pattern, name), match) for match in matches]
     rows.sort()  # 2 before 10
     columns = zip(*(numbers for numbers, _ in rows), strict=True)
     values = {

@@ -57,10 +57,11 @@ def _argument_name(position: object, names: Sequence[str]) -> str:
 def _unplaced_argument(function: Callable[..., Any], argument: str) -> InputError:
     """Return an argument in a place that the function does not have, or has for a name alone."""
     parameters = inspect.signature(function).parameters
-    placed = []
-    for name, parameter in parameters.items():
-        if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD and name not in ("self", "cls"):
-            placed.append(name)
+    placed = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD and name not in ("self", "cls")
+    ]
     expected = f"{', '.join(placed)} by their places"
     if not placed:
         expected = "arguments by their names"

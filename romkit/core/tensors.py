@@ -45,7 +45,10 @@ def tensor(argument: str, value: object) -> Tensor:
     """
     if type(value) is Tensor and value.dtype in FLOATS and _is_dense(value):
         return value
-    numbers = _real_tensor(argument, value)
+    # real numbers of any kind as a tensor of any dtype
+    numbers = value if isinstance(value, Tensor) else _convert_numpy(value)
+    if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise _not_real(argument, value)
     _check_dense(argument, numbers)
     if numbers.dtype in FLOATS:
         return numbers
@@ -63,14 +66,6 @@ def _check_dense(argument: str, numbers: Tensor) -> None:
     if numbers.is_meta and recording():
         return
     raise _not_dense(argument, numbers)
-
-
-def _real_tensor(argument: str, value: object) -> Tensor:
-    """Real numbers of any kind as a tensor of any dtype."""
-    numbers = value if isinstance(value, Tensor) else _convert_numpy(value)
-    if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
-        raise _not_real(argument, value)
-    return numbers
 
 
 def _is_dense(value: Tensor) -> bool:

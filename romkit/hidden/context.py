@@ -36,7 +36,6 @@ from romkit.hidden.reading import (
     grouped,
     known_names,
 )
-from romkit.hidden.search import Trial
 from romkit.laws import courses
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
@@ -175,7 +174,8 @@ class HiddenContext:
         """
         rows = []
         for trial in self.discovery.trials:
-            hidden, degree, bend = _named(trial)
+            structure = trial.structure
+            hidden, degree, bend = structure.hidden, structure.degree, structure.bend
             chosen = trial is self.discovery.chosen
             rows.append((hidden, degree, bend, trial.error, chosen))
         names = ["hidden parameters", "degree of the law", "degree in the context"]
@@ -205,7 +205,12 @@ class HiddenContext:
         states = torch.from_numpy(data["state"].values.astype(float))
         times = torch.from_numpy(data["time"].values.astype(float))
         seen = states.isfinite().all(-1).any(0)
-        states, times = _complete(states, times, seen)
+        # runs from the first time at which one is complete to the last, the latest of many
+        rows = seen.nonzero().flatten()
+        most = max(SHORTEST, SAMPLES // len(states))
+        start, stop = int(rows[0]), int(rows[-1]) + 1
+        start = max(start, stop - most)
+        states, times = _Complete(states[:, start:stop], times[start:stop])
         group = torch.zeros(len(states), dtype=torch.long)
         family = self.discovery.posterior.family
         runs = self.frame.scale.runs(self.frame.latents(states), times, group)
@@ -460,23 +465,9 @@ class HiddenContext:
         return "\n".join(lines)
 
 
-def _named(trial: Trial) -> tuple[int, int, int]:
-    structure = trial.structure
-    return structure.hidden, structure.degree, structure.bend
-
-
 class _Complete(NamedTuple):
     states: Tensor
     times: Tensor
-
-
-def _complete(states: Tensor, times: Tensor, seen: Tensor) -> _Complete:
-    """Return runs from the first time at which one is complete to the last, the latest of many."""
-    rows = seen.nonzero().flatten()
-    most = max(SHORTEST, SAMPLES // len(states))
-    start, stop = int(rows[0]), int(rows[-1]) + 1
-    start = max(start, stop - most)
-    return _Complete(states[:, start:stop], times[start:stop])
 
 
 def _interval(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.hidden.errors import Estimate, Posterior, factor
-from romkit.hidden.family import Family, Structure, gauged, motion
+from romkit.hidden.family import Structure, gauged, motion
 from romkit.hidden.joint import Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest
@@ -219,7 +219,9 @@ def _checked(
     for out in groups.folds():
         kept = groups.kept(out)
         without = _nearby(fit, own, groups, kept)
-        to_all = _alignment(without.family, posterior.family.only(kept))
+        to_all = torch.linalg.lstsq(
+            _select(without.family.context), posterior.family.only(kept).hidden, driver="gelsd"
+        ).solution
         for group in out.tolist():
             runs = groups.only(torch.tensor([group]))
             recorded = groups.known[group : group + 1]
@@ -264,13 +266,6 @@ def number_shared(contexts: Tensor, group: Tensor, *, sure: float = 0.99) -> int
         test = stats.f_oneway(*(ranks[rows.numpy()] for rows in members))
         shared += bool(test.pvalue < 1 - sure)
     return shared
-
-
-def _alignment(family: Family, other: Family) -> Tensor:
-    """Affine map (1 + p + r, r) from the contexts of a family to the hidden ones of another one, of
-    the same groups.
-    """
-    return torch.linalg.lstsq(_select(family.context), other.hidden, driver="gelsd").solution
 
 
 def _select(context: Tensor) -> Tensor:

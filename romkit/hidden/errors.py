@@ -149,7 +149,12 @@ class Estimate:
         at = replace(at, end=Expanded.expand(fine.fit, family, start))
         of_steps = error[family.theta.numel() :]  # (r,)
         own = residual_noise(fine, family.hidden.numel())
-        noise = _pooled(own, posterior.noise)
+        # noise of two fits together
+        freedom = own.freedom + posterior.noise.freedom
+        weight, complement = own.freedom / freedom, posterior.noise.freedom / freedom
+        variance = weight * own.variance + complement * posterior.noise.variance
+        of_latents = weight * own.of_latents + complement * posterior.noise.of_latents
+        noise = Noise(variance, freedom, of_latents)
         shots = fine.fit.shots
         blocks = fine.fit.blocks(family, start)
         information = blocks.matrix[0] * shots.number  # (K m, K m)
@@ -194,15 +199,6 @@ class Estimate:
         beside = torch.einsum("tmi,ij,tmj->tm", slopes[..., size:], inverse, slopes[..., size:])
         variance = variance + self.noise.variance * beside + self.noise.of_latents
         return states[len(window.inside) :], variance.clamp(min=0.0).sqrt()
-
-
-def _pooled(first: Noise, second: Noise) -> Noise:
-    """Noise of two fits together."""
-    freedom = first.freedom + second.freedom
-    weight, complement = first.freedom / freedom, second.freedom / freedom
-    variance = weight * first.variance + complement * second.variance
-    of_latents = weight * first.of_latents + complement * second.of_latents
-    return Noise(variance, freedom, of_latents)
 
 
 def factor(ratios: Tensor, level: float, width: float) -> float:

@@ -52,7 +52,10 @@ class Polynomial:
             if best is not None and len(x) < design.shape[1] + SPARE:
                 break
             coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
-            error = _left_out(design, y, coefficients)
+            # root mean square error (k,) of each row by the others: residuals over 1 - leverage
+            leverage = (design @ torch.linalg.pinv(design)).diagonal().clamp(max=1 - 1e-9)
+            residual = (y - design @ coefficients) / (1 - leverage).unsqueeze(-1)
+            error = residual.square().mean(0).sqrt()
             if best is None or float((error / best.error).mean()) < better:
                 # variance of Student's t, whose freedom is what the coefficients leave
                 freedom = len(x) - design.shape[1]
@@ -84,13 +87,6 @@ class Polynomial:
         table = Monomials(len(x), self.degree).slopes()
         slopes = torch.einsum("q,pqs->sp", self.terms(x), table)
         return self.coefficients.mT @ slopes / self.scale
-
-
-def _left_out(design: Tensor, y: Tensor, coefficients: Tensor) -> Tensor:
-    """Root mean square error (k,) of each row by the others: residuals over 1 - leverage."""
-    leverage = (design @ torch.linalg.pinv(design)).diagonal().clamp(max=1 - 1e-9)
-    residual = (y - design @ coefficients) / (1 - leverage).unsqueeze(-1)
-    return residual.square().mean(0).sqrt()
 
 
 @dataclass(frozen=True, eq=False)

@@ -355,18 +355,14 @@ def _try_others(fits: Fits, degree: int) -> None:
     """
     for structure in fits.structures(degree):
         if structure.hidden == 1 and structure.bend > 2:
-            gains = _power_gains(fits, structure)
+            # tell whether the power before the highest one of a parameter was better than without it
+            lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
+            tried = {trial.structure: trial for trial in fits.trials}
+            gains = low in tried and not is_tied(tried[lower], tried[low])
         else:
             gains = structure.hidden < SCOUT or _parameters_gain(fits, structure)
         if gains:
             fits.trial(structure)
-
-
-def _power_gains(fits: Fits, structure: Structure) -> bool:
-    """Tell whether the power before the highest one of a parameter was better than without it."""
-    lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
-    tried = {trial.structure: trial for trial in fits.trials}
-    return low in tried and not is_tied(tried[lower], tried[low])
 
 
 def _parameters_gain(fits: Fits, structure: Structure) -> bool:

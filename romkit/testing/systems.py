@@ -16,7 +16,6 @@ from romkit.data.contexts import context_array
 from romkit.systems import System
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import gives_rows
-from romkit.systems.terms import Term
 from romkit.testing.rules import TOLERANCE, close, fact, holds, list_rules
 
 SAMPLES = 5
@@ -159,20 +158,16 @@ def terms(p: Probe) -> None:
             total = total + value
         else:
             total = total + align(term.coefficient(c), x) * value
-        _check_linear(term, x, value)
+        # A form is linear in each of its arguments, at x with this value
+        y = torch.cos(x)
+        for k in range(term.degree):
+            arguments = [x] * term.degree
+            arguments[k] = y
+            shifted = term(*arguments)
+            arguments[k] = 2 * x - y
+            close("B(2 x - y) = 2 B(x) - B(y)", term(*arguments), 2 * value - shifted)
     rate = system.field(c)(torch.zeros((), dtype=torch.float64), x)
     close("sum of the terms = rhs", total, rate)
-
-
-def _check_linear(term: Term, x: Tensor, value: Tensor) -> None:
-    """A form is linear in each of its arguments, at x with this value."""
-    y = torch.cos(x)
-    for k in range(term.degree):
-        arguments = [x] * term.degree
-        arguments[k] = y
-        shifted = term(*arguments)
-        arguments[k] = 2 * x - y
-        close("B(2 x - y) = 2 B(x) - B(y)", term(*arguments), 2 * value - shifted)
 
 
 def rows(p: Probe, *, rows: int = 1000) -> None:

@@ -2,16 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.verbs.sizes import Sizes
+from romkit.verbs.sizes import Sizes, Widening
 
 LEVELS = np.linspace(0.0, 1.0, 201)
 """Levels at which the distribution of errors is kept."""
+
+DIMENSIONS = {
+    "lead": "time",
+    "growth": "time",
+    "profile": "component",
+    "quantiles": "level",
+    "disagreement": "time",
+    "contexts": ("run", "parameter"),
+    "of_runs": "run",
+    "width": "parameter",
+}
+"""Dimensions of the arrays of a calibration and of its sizes, in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,33 +163,28 @@ class Calibration:
 
     def to_dataset(self) -> xr.Dataset:
         """Calibration as a dataset, for a file."""
-        variables = {
-            "growth": ("time", self.growth),
-            "profile": ("component", self.profile),
-            "quantiles": ("level", self.quantiles),
-        }
-        if self.disagreement is not None:
-            variables["disagreement"] = ("time", self.disagreement)
-        coords = {"time": self.lead, "level": LEVELS}
-        attrs = {"trajectories": self.trajectories, "lost": self.lost}
-        dataset = xr.Dataset(variables, coords, attrs)
-        if self.sizes is None:
-            return dataset
-        return dataset.merge(self.sizes.to_dataset(), combine_attrs="no_conflicts")
+        facts = vars(self)
+        attrs: dict[str, float] = {"trajectories": self.trajectories, "lost": self.lost}
+        if self.sizes is not None:
+            facts = facts | vars(self.sizes)
+            attrs |= self.sizes.widening._asdict()
+        variables = {}
+        for name, dims in DIMENSIONS.items():
+            if facts.get(name) is not None:
+                variables[name] = (dims, facts[name])
+        return xr.Dataset(variables, attrs=attrs)
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
         """Calibration from the dataset that `to_dataset` made."""
-        lead, growth, profile, quantiles = (
-            data[name].values for name in ("time", "growth", "profile", "quantiles")
-        )
-        number = int(data.attrs["trajectories"])
-        disagreement = None
-        if "disagreement" in data:
-            disagreement = data["disagreement"].values
-        lost = int(data.attrs.get("lost", 0))
-        sizes = Sizes.from_dataset(data)
-        return cls(lead, growth, profile, quantiles, number, lost, disagreement, sizes)
+        values: dict[str, Any] = {n: data[n].values for n in DIMENSIONS if n in data}
+        sizes = None
+        if "of_runs" in values:
+            arrays = {name: values.pop(name) for name in ("contexts", "of_runs", "width")}
+            widening = Widening(float(data.attrs["factor"]), bool(data.attrs["relative"]))
+            sizes = Sizes(**arrays, widening=widening)
+        values |= {name: int(data.attrs[name]) for name in ("trajectories", "lost")}
+        return cls(**values, sizes=sizes)
 
 
 def conformal_quantiles(scores: Array) -> Array:

@@ -273,10 +273,11 @@ def _score_table(
     table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep
 ) -> xr.Dataset:
     """Scores of all combinations by projection and law; NaN where one failed."""
-    rows = {}
-    for key, task in table.items():
-        if task.name not in sweep.failed:
-            rows[key] = _row(open_dataset(folder / f"{task.name}.nc"))
+    rows = {
+        key: _row(open_dataset(folder / f"{task.name}.nc"))
+        for key, task in table.items()
+        if task.name not in sweep.failed
+    }
     if not rows:
         raise _nothing_worked(sweep)
     projections = list(dict.fromkeys(projection for projection, _ in table))

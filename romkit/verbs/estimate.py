@@ -2,7 +2,6 @@
 ensemble.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -67,7 +66,12 @@ def compute_indicators(
     variance = np.ma.masked_invalid(x).var(1).mean(-1)
     extent = np.sqrt(variance.filled(np.inf))  # (C,) of the path, from its mean
     if system is None:
-        return _ensemble_indicators(run, t, std, extent)
+        # indicators by the disagreement of an ensemble, in place of windows
+        square = np.square(run["spread"].values / std).mean(-1)
+        spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
+        none = np.zeros_like(spread)
+        predictors = _predictors(spread, spread, (none, none), extent)
+        return Indicators(t, spread, none, none[:, 0], predictors, 0.0)
     steps = len(t) - 1
     # windows over a run of so many steps; a single one is at its end
     length = max(1, round(share * steps / windows))
@@ -77,15 +81,6 @@ def compute_indicators(
     begins = Begins(places.round().astype(int), length)
     gaps = _windows(run, system, t, x, std[rows], rows, begins)
     return _window_indicators(x, t, gaps, begins, extent)
-
-
-def _ensemble_indicators(run: xr.Dataset, t: Array, std: Array, extent: Array) -> Indicators:
-    """Return indicators by the disagreement of an ensemble, in place of windows."""
-    square = np.square(run["spread"].values / std).mean(-1)
-    spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
-    none = np.zeros_like(spread)
-    predictors = _predictors(spread, spread, (none, none), extent)
-    return Indicators(t, spread, none, none[:, 0], predictors, 0.0)
 
 
 class Begins(NamedTuple):
@@ -346,22 +341,7 @@ def _checked(
     names = ("state", "state_std", *names)
     if system is not None and system.order == 2:
         names += ("velocity",)
-    _check_run(argument, run, names)
-    run = add_trajectories(run).transpose(*DIMS, ...)
-    if system is not None:
-        _check_system(argument, run, system, windows)
-    elif "spread" not in run:
-        raise InputError(
-            argument,
-            expected="a system, or the run of an ensemble",
-            got="neither",
-            fix="give the system; for data without equations, follow romkit.bootstrap(...)",
-        )
-    return run
-
-
-def _check_run(argument: str, run: xr.Dataset, names: Sequence[str]) -> None:
-    """Refuse what is no run of one model with these variables."""
+    # refuse what is no run of one model with these variables
     missing = [name for name in names if name not in run]
     got = ""
     if "seed" in run.dims:
@@ -376,6 +356,17 @@ def _check_run(argument: str, run: xr.Dataset, names: Sequence[str]) -> None:
             fix="give what romkit.follow or, with its errors, romkit.rollout returned, "
             "of a stack isel(seed=0)",
         )
+    run = add_trajectories(run).transpose(*DIMS, ...)
+    if system is not None:
+        _check_system(argument, run, system, windows)
+    elif "spread" not in run:
+        raise InputError(
+            argument,
+            expected="a system, or the run of an ensemble",
+            got="neither",
+            fix="give the system; for data without equations, follow romkit.bootstrap(...)",
+        )
+    return run
 
 
 def _check_system(argument: str, run: xr.Dataset, system: System, windows: int) -> None:

@@ -378,9 +378,9 @@ def _short_enough(model: ReducedModel, dt: float, *, checked_steps: int = 50) ->
 def _outputs(model: ReducedModel) -> dict[str, str]:
     """Return unit of each component of the state, and of `der(name)` for velocities."""
     frame = model.projection.frame
-    units = {}
-    for name, unit in zip(frame.state_names, frame.state_units, strict=True):
-        units[name] = unit or "1"
+    units = {
+        name: unit or "1" for name, unit in zip(frame.state_names, frame.state_units, strict=True)
+    }
     if model.order == 1:
         return units
     time = frame.units.time
@@ -426,9 +426,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
         target.with_stem(f"{target.stem}-encode"): (encode, (state, context)),
         target.with_stem(f"{target.stem}-decode"): (decode, (latent, context)),
     }
-    contents = {}
-    for file in runtime.track(programs, "programs"):
-        contents[file] = _program(*programs[file])
+    contents = {file: _program(*programs[file]) for file in runtime.track(programs, "programs")}
     _write_together(contents)
 
 

@@ -18,7 +18,7 @@ from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
 from romkit.data.layout import reordered
 from romkit.engine import Device, Engine
-from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack, unstack
+from romkit.projections import METHODS, Projection, Shifts, Sliced, stack, unstack
 from romkit.projections.sizes import arguments
 from romkit.systems import SYSTEMS, System
 from romkit.training import Recipe
@@ -127,10 +127,7 @@ def fit(
     """
     kind, sizes = method
     # watching of a training, by the settings that say so, which are taken out
-    watching = {}
-    for name in NAMES:
-        if name in settings:
-            watching[name] = settings.pop(name)
+    watching = {name: settings.pop(name) for name in NAMES if name in settings}
     watch = Watch(**watching)
     check_settings(kind, settings)
     data = checked_data(kind, data, basis)
@@ -323,21 +320,7 @@ def _find_system(recipe: Recipe, training: TrainingSet) -> System:
         )
     if basis is not None and system.state_size == basis.size:
         system = system.through(basis)
-    _check_components(system, frame)
-    for term in recipe.loss:
-        if term.needs_field and system.order != 1:
-            raise InputError(
-                "loss",
-                expected="terms for a mechanical system",
-                got=repr(term),
-                fix="leave it out, in a preset latent_weight=0; rollouts take mechanical systems as "
-                "well",
-            )
-    return system
-
-
-def _check_components(system: System, frame: Frame) -> None:
-    """Raise unless a system has the components and the context of a frame, in its order."""
+    # refuse unless a system has the components and the context of a frame, in its order
     size = system.state_size
     names = system.context_names
     if size != len(frame.state_names) or names != frame.context_names:
@@ -356,6 +339,16 @@ def _check_components(system: System, frame: Frame) -> None:
             got=f"{frame.state_names[0]} ... {frame.state_names[-1]}",
             fix="data.sel(component=[...])",
         )
+    for term in recipe.loss:
+        if term.needs_field and system.order != 1:
+            raise InputError(
+                "loss",
+                expected="terms for a mechanical system",
+                got=repr(term),
+                fix="leave it out, in a preset latent_weight=0; rollouts take mechanical systems as "
+                "well",
+            )
+    return system
 
 
 def _provenance(run: Run, training: TrainingSet) -> dict[str, object]:
@@ -363,10 +356,7 @@ def _provenance(run: Run, training: TrainingSet) -> dict[str, object]:
     attrs = training.full.attrs
     facts = {key: attrs.get(key) for key in ("system", "parameters", "split", "seed")}
     facts["velocity"] = training.data["velocity"].attrs.get("method")
-    plain = {}
-    for key, value in facts.items():
-        if isinstance(value, str | int):
-            plain[key] = value
+    plain = {key: value for key, value in facts.items() if isinstance(value, str | int)}
     return {
         "recipe": run.plan.to_json(),
         "data": plain,

@@ -120,7 +120,20 @@ def write(
     # text by which the library recognises its description
     facts = [model.code, *_starts(table), *sorted(outputs), repr(dt)]
     token = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-    sources = _sources(model, token, table, dt)
+    # text of each file in C
+    slopes = sum("derivative" in variable.attributes for variable in table)
+    constants = [
+        f"#define STEP {dt!r}",
+        f"#define SLOPES {slopes}",
+        f'#define TOKEN "{token}"',
+        f"static const double START[] = {{{', '.join(_starts(table))}}};",
+    ]
+    header = "\n".join(['#include "model.h"', "", *constants])
+    sources = {
+        "model.c": model.code,
+        "model.h": model.header,
+        "fmi3.c": f"{header}\n\n{source_text('fmi3.c')}",
+    }
     shown = _shown(table, outputs)
     description = _description(path.stem, token, table, shown, dt, about)
     # in memory first, so that a full disk leaves no half of a file
@@ -172,23 +185,6 @@ def _check_names(table: Sequence[Variable]) -> None:
                 got=f"{number} named {variable.name!r}",
                 fix="rename the component or parameter in the data, and fit again",
             )
-
-
-def _sources(model: Source, token: str, table: Sequence[Variable], dt: float) -> dict[str, str]:
-    """Return text of each file in C."""
-    slopes = sum("derivative" in variable.attributes for variable in table)
-    constants = [
-        f"#define STEP {dt!r}",
-        f"#define SLOPES {slopes}",
-        f'#define TOKEN "{token}"',
-        f"static const double START[] = {{{', '.join(_starts(table))}}};",
-    ]
-    header = "\n".join(['#include "model.h"', "", *constants])
-    return {
-        "model.c": model.code,
-        "model.h": model.header,
-        "fmi3.c": f"{header}\n\n{source_text('fmi3.c')}",
-    }
 
 
 def _libraries(

@@ -29,7 +29,6 @@ from romkit.data import (
     open_dataset,
     save_dataset,
 )
-from romkit.data.context import ContextParameter
 from romkit.data.contexts import context_array, ends_of
 from romkit.integrators import LatentDynamics
 from romkit.laws import Estimator
@@ -177,7 +176,17 @@ def sample(
     names, low, high, grid = _candidates(source, candidates)
     stopping = Stopping(tolerance, plateau, min_decrease)
     method = _checked_method(method, len(names), budget, stopping, at_once)
-    judge = _judge(source, system, dynamics)
+    # system by whose equations errors are estimated; None where laws are fitted in each round
+    judge = system
+    if judge is None:
+        judge = source if isinstance(source, System) else system_of(source)
+    if judge is None and not isinstance(dynamics, Estimator):
+        raise InputError(
+            "dynamics",
+            expected="settings of a law, for data without equations",
+            got=checks.shown(dynamics),
+            fix="give SINDy(), say, or system=...",
+        )
     number = budget
     if method == "greedy":
         number = _first_number(len(names), budget, judge, settings)
@@ -329,27 +338,6 @@ class Round:
     contexts: dict[str, tuple[Any, ...]]
 
 
-def _judge(
-    source: System | xr.Dataset,
-    system: System | None,
-    dynamics: LatentDynamics | Estimator | None,
-) -> System | None:
-    """Return system by whose equations errors are estimated; None where laws are fitted in each
-    round.
-    """
-    judge = system
-    if judge is None:
-        judge = source if isinstance(source, System) else system_of(source)
-    if judge is None and not isinstance(dynamics, Estimator):
-        raise InputError(
-            "dynamics",
-            expected="settings of a law, for data without equations",
-            got=checks.shown(dynamics),
-            fix="give SINDy(), say, or system=...",
-        )
-    return judge
-
-
 def _checked_method(
     method: str | None, parameters: int, budget: int, stopping: Stopping, at_once: int
 ) -> str:
@@ -480,9 +468,7 @@ def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
         "estimate": (("round", "candidate"), estimates, attrs),
         "entered": ("candidate", entered),
     }
-    coords = {}
-    for name, (_, *values) in rounds[-1].contexts.items():
-        coords[name] = ("candidate", *values)
+    coords = {name: ("candidate", *values) for name, (_, *values) in rounds[-1].contexts.items()}
     return xr.Dataset(variables, coords)
 
 
@@ -504,13 +490,7 @@ def _candidates(
         points = design("uniform", len(names), requested, 0)
         return names, low, high, low + points * (high - low)
     grid = context_array(names, requested).reshape(-1, len(names))
-    _check_candidates(source.context, grid)
-    return names, low, high, grid
-
-
-def _check_candidates(context: Sequence[ContextParameter], grid: Array) -> None:
-    """Refuse candidates (N, p) beyond the training range."""
-    for parameter, values in zip(context, grid.T, strict=True):
+    for parameter, values in zip(source.context, grid.T, strict=True):
         smallest = values.min()
         largest = values.max()
         if smallest < parameter.low or largest > parameter.high:
@@ -520,6 +500,7 @@ def _check_candidates(context: Sequence[ContextParameter], grid: Array) -> None:
                 got=f"{smallest:g} to {largest:g}",
                 fix="leave those beyond the range out",
             )
+    return names, low, high, grid
 
 
 def _check_contexts(names: Sequence[str], moving: bool) -> None:
@@ -554,9 +535,7 @@ def _map_pieces(
     size = math.prod(data["state"].shape[1:])
     count = PIECES if executor else 1
     step = max(1, min(math.ceil(number / count), NUMBERS // size))
-    pieces = []
-    for k in range(0, number, step):
-        pieces.append((data.isel(trajectory=slice(k, k + step)),))
+    pieces = [(data.isel(trajectory=slice(k, k + step)),) for k in range(0, number, step)]
     return np.concatenate(mapped(function, pieces, executor, "candidates"))
 
 
@@ -608,10 +587,11 @@ def _counts(p: int, number: int) -> list[int]:
     """
     counts = [1] * p
     while True:
-        free = []
-        for k, count in enumerate(counts):
-            if math.prod(counts) // count * (count + 1) <= number:
-                free.append(k)
+        free = [
+            k
+            for k, count in enumerate(counts)
+            if math.prod(counts) // count * (count + 1) <= number
+        ]
         if not free:
             return counts
         counts[min(free, key=counts.__getitem__)] += 1

@@ -101,9 +101,7 @@ def _matched(contexts: Contexts, start: Tensors, size: int) -> tuple[Contexts, T
             if states.ndim == 2:
                 number = max(number, len(states))
         contexts = unchecked(contexts.expanded)(number)
-    matched = {}
-    for name, states in start.items():
-        matched[name] = tensors.states(name, states, size, number)
+    matched = {name: tensors.states(name, states, size, number) for name, states in start.items()}
     return contexts, matched
 
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import xarray as xr
 
 from romkit.core.types import Array
 from romkit.numerics import Kriging, Nearest
@@ -86,26 +85,6 @@ class Sizes:
         runs = self.contexts / self.width
         wanted = contexts / self.width
         return self.widening.of(gap_sizes(runs, self.of_runs, wanted), gaps(runs, wanted))
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return sizes as a dataset, for a file."""
-        variables = {
-            "context_of_runs": (("run", "parameter"), self.contexts),
-            "size_of_runs": ("run", self.of_runs),
-            "width": ("parameter", self.width),
-        }
-        factor, relative = self.widening
-        return xr.Dataset(variables, attrs={"widening": factor, "is_relative": int(relative)})
-
-    @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> "Sizes | None":
-        """Return sizes from a dataset that has those of `to_dataset`; None from one without."""
-        if "size_of_runs" not in data:
-            return None
-        contexts = data["context_of_runs"].values
-        of_runs = data["size_of_runs"].values
-        widening = Widening(float(data.attrs["widening"]), bool(data.attrs["is_relative"]))
-        return cls(contexts, of_runs, data["width"].values, widening)
 
 
 def gap_sizes(runs: Array, of_runs: Array, wanted: Array, *, smallest: float = 1e-12) -> Array:
