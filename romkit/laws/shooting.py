@@ -123,13 +123,15 @@ class Returning(NamedTuple):
         product = (W * self.target).sum()
         return square + 2 * product
 
-    def normal_equations(self, W: Tensor) -> tuple[Tensor, Tensor]:
-        """Half the derivatives of the cost by W: (G, K m, K m), and (G, K m)."""
-        unit = torch.eye(W.shape[-1], dtype=W.dtype, device=W.device)
-        matrix = torch.einsum("gkl,ab->gkalb", self.matrix, unit)
-        size = W[0].numel()
-        slope = self.matrix @ W + self.target
-        return matrix.reshape(-1, size, size), slope.flatten(1)
+    def add_to(self, by_group: Tensor, slope: Tensor, W: Tensor, weight: float) -> None:
+        """Add half the derivatives of the cost by W to others (G, K m, K m), and (G, K m)."""
+        shape = W.shape[1:]
+        blocks = by_group.unflatten(1, shape).unflatten(-1, shape)  # (G, K, m, K, m)
+        # rates do not depend on the coefficients of others
+        of_rates = blocks.diagonal(dim1=2, dim2=4)  # (G, K, K, m)
+        of_rates.add_(self.matrix.unsqueeze(-1), alpha=weight)
+        down = self.matrix @ W + self.target
+        slope.add_(down.flatten(1), alpha=weight)
 
 
 def _terms(motion: Motion, runs: Runs, w: Tensor) -> Tensor:
@@ -185,10 +187,14 @@ class Squares:
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
         """Return matrices (G, P, P) and slopes (G, P)."""
-        is_small = self._totals  # only the lower halves are sums
-        matrix = is_small[:, :-1, :-1].tril()
-        matrix = matrix + matrix.tril(-1).mT
-        return matrix, is_small[:, -1, :-1]
+        products = self._totals[:, :-1, :-1]
+        slopes = self._totals[:, -1, :-1]
+        if products.is_cuda:
+            return products, slopes
+        # only the lower halves are sums, and the upper ones zeros
+        matrix = products + products.mT
+        matrix.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+        return matrix, slopes
 
 
 class Elimination(NamedTuple):
@@ -368,9 +374,7 @@ class Shots:
         W = self.weights(theta)
         group_matrices, slope, elimination = self.group_matrices(W, start)
         if self.returning is not None:
-            matrix_back, slope_back = self.returning.normal_equations(W)
-            group_matrices = group_matrices + self.weight * matrix_back
-            slope = slope + self.weight * slope_back
+            self.returning.add_to(group_matrices, slope, W, self.weight)
         matrix, down = combined(self.mix, group_matrices, slope.unflatten(1, (theta.shape[0], -1)))
         down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
@@ -406,9 +410,9 @@ class Shots:
         if self.loose:
             elimination = Elimination.joined(eliminations)
             of_matrix, of_slope = elimination.reduction()
-            matrix = matrix.index_add(0, self.group, of_matrix, alpha=-1)
+            matrix.index_add_(0, self.group, of_matrix, alpha=-1)
             slope = slope.index_add(0, self.group, of_slope, alpha=-1)
-        return matrix / self.number, slope / self.number, elimination
+        return matrix.div_(self.number), slope / self.number, elimination
 
     def _truth(self, rows: Tensor) -> Truth:
         return Truth(self.windows.truth[:, rows], self.windows.seen[:, rows], LOST, STEEP)
@@ -491,9 +495,10 @@ def combined(mix: Tensor, group_matrices: Tensor, slope: Tensor) -> tuple[Tensor
     context terms (G, q) have the ones (G, K m, K m), (G, K, m).
     """
     _, K, m = slope.shape
+    q = mix.shape[-1]
     outer = torch.einsum("gq,gp->gqp", mix, mix)
-    blocks = group_matrices.reshape(-1, K, m, K, m)
-    matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
+    sums = outer.flatten(1).mT @ group_matrices.flatten(1)  # (q q, K m K m)
+    matrix = sums.reshape(q, q, K, m, K, m).permute(2, 0, 3, 4, 1, 5)
     down = torch.einsum("gq,gka->kqa", mix, slope)
     return matrix.reshape(down.numel(), -1), down
 
