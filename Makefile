@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 INSTALLED := $(VENV)/.installed
 PROSE := $(BIN)/python -m pytest docs/checks  # statements of pages beside committed results
+OUTPUTS := OMP_NUM_THREADS=1 $(BIN)/python -m docs.site_tools.outputs --check  # beside what blocks print
 LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
 BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, where there is Chromium
 
@@ -35,12 +36,14 @@ headline: $(INSTALLED)  ## compute the headline results at these sources, beside
 docs: $(INSTALLED)  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	$(PROSE)
+	$(OUTPUTS) all
 	$(LINKS) docs/_build/html
 	$(BROWSER) docs/_build/html
 
 reference: $(INSTALLED)  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
 	$(PROSE)
+	$(OUTPUTS) quick
 	$(LINKS) docs/_build/reference
 	$(BROWSER) docs/_build/reference
 

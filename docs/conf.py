@@ -24,7 +24,6 @@ extensions = [
     "sphinxcontrib.bibtex",
     "reference_pages",
     "measured",
-    "outputs",
 ]
 exclude_patterns = [
     "_build",

@@ -1,8 +1,8 @@
 """Outputs of the Python blocks of a page, beneath them: what they print, and the figures that they make.
 
 `python -m docs.site_tools.outputs docs/guide/own_data.md` runs the blocks of pages, and writes outputs and pictures into
-them, so that they show in the repository. When the site is built, the pages of `WOVEN` run again; with `--check` pages are
-compared with what their blocks print now, and stay as they are.
+them, so that they show in the repository. With `--check` pages stay as they are, and are compared with what their blocks
+print now: `make docs` does that with all pages that have outputs, `make reference`, and so CI, with those of `QUICK`.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/figures/pages"
-WOVEN = ("guide/first_model", "guide/own_data", "howto/coming_from")
-"""Pages of the site, without endings, whose outputs are made when it is built."""
+QUICK = ("docs/guide/rollouts.md", "docs/guide/systems.md")
+"""Pages whose blocks take seconds."""
 
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?P<output>(?:\n```text\n.*?^```\n|\n!\[[^\]]*\]\([^)]*figures/pages/[^)]*\)\n)*)",
@@ -78,18 +78,6 @@ def woven(page: Path, text: str, pictures: Path = PICTURES) -> str:
             os.chdir(here)
 
 
-def refresh(app: object, docname: str, content: list[str]) -> None:
-    """Run the blocks of a page of `WOVEN` when the site reads it."""
-    if docname in WOVEN and app.config.plot_gallery not in (0, False, "0"):
-        content[0] = woven(Path(app.env.doc2path(docname)), content[0])
-
-
-def setup(app: object) -> dict[str, bool]:
-    """Connect before links are followed."""
-    app.connect("source-read", refresh, priority=100)
-    return {"parallel_read_safe": True}
-
-
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -118,19 +106,32 @@ def differences(before: str, after: str, *, tolerance: float = 0.1) -> list[str]
     return differing
 
 
+def pages() -> list[Path]:
+    """Return the pages of the site that have outputs."""
+    texts = {page: page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*/*.md"))}
+    return [page for page, text in texts.items() if any(m["output"] for m in BLOCK.finditer(text))]
+
+
+def check(page: Path) -> bool:
+    """Print the outputs of a page that differ from what its blocks print; tell whether there are none."""
+    text = page.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        found = differences(text, woven(page, text, Path(folder)))
+    print(f"{page.relative_to(ROOT)}: {len(found)} outputs differ", *found, sep="\n  ", flush=True)
+    return not found
+
+
+def main() -> int:
+    """Check the pages that are named, `quick` and `all` among them, or write their outputs."""
+    names = [name for name in sys.argv[1:] if name != "--check"]
+    lists = {"quick": [ROOT / name for name in QUICK], "all": pages()}
+    chosen = [page for name in names for page in lists.get(name, [Path(name).resolve()])]
+    if "--check" in sys.argv:
+        return 0 if all([check(page) for page in chosen]) else 1
+    for page in chosen:
+        page.write_text(woven(page, page.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
 if __name__ == "__main__":
-    is_check, failed = "--check" in sys.argv, False
-    for name in sys.argv[1:]:
-        if name == "--check":
-            continue
-        file = Path(name).resolve()
-        text = file.read_text(encoding="utf-8")
-        if is_check:
-            with tempfile.TemporaryDirectory() as folder:
-                fresh = woven(file, text, Path(folder))
-            found = differences(text, fresh)
-            print(f"{name}: {len(found)} outputs differ", *found, sep="\n  ")
-            failed = failed or bool(found)
-        else:
-            file.write_text(woven(file, text), encoding="utf-8")
-    sys.exit(failed)
+    sys.exit(main())

@@ -18,7 +18,7 @@ from romkit.data.context import ROLE, context_names, is_declared, merge_rounded
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.habits import warn_habits
 from romkit.data.layout import AXIS, Layout, layout_of
-from romkit.data.names import TIMES, unit_of
+from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, MIXED, check_states, shared_unit
 from romkit.data.summary import summary
 from romkit.readers.names import Guess, Guesses, run_columns
@@ -161,26 +161,16 @@ def _ignored(
     used = {*roles.variables, *context, *source.dims, roles.time}
     used.update(described.variables, layout_of(described).coords)
     words = []
-    for name, values in source.variables.items():
+    for name in source.variables:
         if name not in used:
-            words.append(_describe_ignored(str(name), values, roles))
+            why = roles.left_out.get(str(name))
+            words.append(f"{name} ({why})" if why else str(name))
     # labels along the runs stay with the data, and are no context
     for name, values in described.coords.items():
         is_label = values.attrs.get(ROLE) == "label" and name in source.variables
         if is_label and name not in roles.runs:
             words.append(str(name))
     return ", ".join(dict.fromkeys(words))
-
-
-def _describe_ignored(name: str, values: xr.Variable, roles: Roles) -> str:
-    if name in roles.left_out:
-        return f"{name} ({roles.left_out[name]})"
-    if values.ndim != 1 or values.dtype.kind not in "iuf":
-        return name
-    (dim,) = values.dims
-    if dim in TIMES:
-        return name
-    return f"{name} (along {dim}; if it is a parameter, name it as the context)"
 
 
 def _build_dataset(data: xr.Dataset, roles: Roles) -> xr.Dataset:

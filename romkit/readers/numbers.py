@@ -14,13 +14,6 @@ FILL = np.float32(9.969209968386869e36)
 """Value of numbers in netCDF that were never written."""
 
 
-MISSING = {
-    "-", "--", "---", ".", "..", "...", "*", "**", "***", "?",
-    "na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data",
-}  # fmt: skip
-"""Marks of numbers that are missing, in small letters, beside those that pandas knows."""
-
-
 def decoded(data: xr.Dataset, guesses: Guesses) -> xr.Dataset:
     """Return data whose values are real numbers, NaN where they are missing.
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 ASKED = {
     "use": "method",
     "system": "system",
-    "valid for": "context",
+    "trained for": "context",
     "sizes": "config",
     "modes in front": "basis",
     "parameters, modes included": "parameters",

@@ -106,7 +106,7 @@ def test_the_time_may_have_any_name(tmp_path):
     table = run(0).u.isel(x=0, drop=True).to_dataframe().reset_index()
     table.rename(columns={"time": "hour [h]"}).to_csv(tmp_path / "one.csv", index=False)
     assert romkit.open(tmp_path / "one.csv", time="hour").time.attrs["units"] == "h"
-    refused("hour", romkit.open, tmp_path / "one.csv", time="hours", error=InputError)
+    refused("time", romkit.open, tmp_path / "one.csv", time="hours", error=InputError)
 
 
 def test_files_along_time_are_one_run(tmp_path):
