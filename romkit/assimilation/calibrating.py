@@ -22,14 +22,8 @@ from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
 
-GUESS = 0.1
-"""Noise, in deviations of the states, by which observations are fitted to see how large it is."""
-
 EXACT = 1e-3
 """Noise, in deviations of the states, that latent states of known samples are fitted with."""
-
-RECUR = 1e-3
-"""Difference of times that are the same, in intervals of the training data."""
 
 
 @validated
@@ -79,6 +73,9 @@ def calibrate(
         >>> calibration.d.shape[1], calibration.values.shape[1]
         (1, 36)
     """
+    # noise, in deviations of the states, by which observations are fitted to see how large it
+    # is
+    guess = 0.1
     seen = Observations.read(projection, observations, sensors)
     y = samples_of(seen, dynamics)
     repeats = y.shape[-1] // len(seen.rows)  # times of a window
@@ -113,7 +110,7 @@ def calibrate(
         )
 
     if noise is None:
-        guessed = calibrated(GUESS * std)
+        guessed = calibrated(guess * std)
         sigma = _residual_noise(guessed, y, std, starts)
     else:
         sigma = least.repeat(repeats)
@@ -230,8 +227,11 @@ def _checked_training(
     return data, (data.states, data.velocities)
 
 
-def _steps(predict: Prediction, data: Trajectories) -> Tensor:
-    """Return numbers (T,) of the training times, from the first of a window on, that a window has."""
+def _steps(predict: Prediction, data: Trajectories, *, recur: float = 1e-3) -> Tensor:
+    """Return numbers (T,) of the training times, from the first of a window on, that a window has.
+
+    `recur`: difference of times that are the same, in intervals of the training data.
+    """
     if predict.dynamics is None:
         return torch.zeros(1, dtype=torch.long)
     step = 1.0
@@ -239,7 +239,7 @@ def _steps(predict: Prediction, data: Trajectories) -> Tensor:
         step = float(data.times.diff().median())
     steps = (predict.times / step).round().long()
     on_grid = step * steps.double()
-    recur = torch.allclose(on_grid, predict.times, atol=RECUR * step)
+    recur = torch.allclose(on_grid, predict.times, atol=recur * step)
     if int(steps[-1]) >= len(data.times) or not recur:
         window = float(predict.times[-1])
         span = float(data.times[-1] - data.times[0])

@@ -10,9 +10,6 @@ from romkit.assimilation.prediction import Prediction, differentiate
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.core.types import Pair
 
-RIDGE = 1e-12
-"""Share of the largest diagonal entry that is added to all, for directions that nothing determines."""
-
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -65,17 +62,20 @@ class Fit:
         follows = (by_context @ change).squeeze(-1)
         return d, self.w + step - follows
 
-    def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def eliminated(self, damping: Tensor, *, share: float = 1e-12) -> tuple[Tensor, Tensor, Tensor]:
         """Return normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and
         w as a function of d.
 
         The last are (M, G, q, p + 1): minus the derivative of the step of w by that of d, and the
         step at d.
+
+        `share`: share of the largest diagonal entry that is added to all, for directions that
+        nothing determines.
         """
         p = self.d.shape[1]
         diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)  # (M, G, p + q)
         largest = diagonal.amax(-1, keepdim=True)
-        ridge = RIDGE * (1 + largest)
+        ridge = share * (1 + largest)
         added = damping.reshape(-1, 1, 1) * diagonal + ridge
         damped = self.blocks + torch.diag_embed(added)
         slope = self.slope.unsqueeze(-1)

@@ -13,9 +13,6 @@ from torch import Tensor
 from romkit.core.types import Pair
 from romkit.numerics.smoothers import matern
 
-RIDGES = (1e-6, 1e-4, 1e-2, 1.0, 100.0)
-"""Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
-
 MODES = 60
 """Largest number of modes of the error; what they leave out counts as noise."""
 
@@ -96,11 +93,22 @@ class ModelError:
     context_size: int
 
     @classmethod
-    def fit(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
+    def fit(
+        cls,
+        d: Tensor,
+        w: Tensor,
+        trajectory: Tensor,
+        errors: Tensor,
+        *,
+        ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0, 100.0),
+    ) -> "ModelError":
         """Fit to errors (K, N); lengths and ridge are those with the smallest errors of
         trajectories left out.
 
         Errors well below the noise count alike, so that they do not decide.
+
+        `ridges`: ridges that are tried, relative to the kernel; the largest leaves hardly a
+        correction.
         """
         directions = torch.linalg.svd(errors, full_matrices=False).Vh
         modes = directions[:MODES].mT  # (N, r)
@@ -115,7 +123,7 @@ class ModelError:
         for lengths in _lengths(d, w):
             scaled = points / lengths
             kernel = gaussian_kernel(scaled, scaled)
-            for ridge in RIDGES:
+            for ridge in ridges:
                 alpha, residuals = _ridge_regression(kernel, ridge, a, folds)
                 squares = residuals.square().sum(1)
                 score = float(squares.log1p().mean())

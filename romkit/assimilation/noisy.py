@@ -17,17 +17,11 @@ from romkit.solvers import RK4, checked_step
 from romkit.solvers.base import Run
 from romkit.solvers.checked import ALLOWED
 
-LAG = 2
-"""Errors of a reduced model are measured over this part of a training trajectory."""
-
 MANY = 1e6
 """Steps of a filter in its life, so that compiling pays."""
 
 TINY = 1e-300
 """Number that nothing is divided by."""
-
-JITTER = 1e-20
-"""Variance that makes the covariance of errors definite."""
 
 
 View = tuple[Array, Array]
@@ -160,7 +154,7 @@ class Noisy(Forecasting):
         return self.view(ends, c, moved, noise, end)
 
     def calibrate(
-        self, w: Array, c: Array, times: Array, *, starts: int = 100, least: int = 4
+        self, w: Array, c: Array, times: Array, *, starts: int = 100, least: int = 4, part: int = 2
     ) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
 
@@ -169,8 +163,12 @@ class Noisy(Forecasting):
 
         `starts`: of runs, evenly in time, and `least` number of them at a context: those at
         neighbouring times have nearly the same errors.
+
+        `part`: errors of a reduced model are measured over this part of a training trajectory.
         """
-        lag = max(1, len(times) // LAG)
+        # variance that makes the covariance of errors definite
+        jitter = 1e-20
+        lag = max(1, len(times) // part)
         span = float(times[lag] - times[0])
         self.step = self._checked_step(w, c, times)
         rates = np.gradient(w, times, axis=1)
@@ -193,7 +191,7 @@ class Noisy(Forecasting):
         across = across.reshape(-1, self.size)
         # root (d, d) of the covariance in one unit of time, by errors (N, d) after a span
         covariance = across.T @ across / len(across) / span
-        jitter = JITTER * np.eye(len(covariance))
+        jitter = jitter * np.eye(len(covariance))
         self.noise = np.linalg.cholesky(covariance + jitter)
 
     def _learn_speed(self, c: Array, lags: Array, *, narrowest: float = 1e-6) -> Array:

@@ -20,9 +20,6 @@ from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
 
-SOLVES = 20
-"""Windows that an estimate solves, at least: iterations, each with its derivatives."""
-
 
 class Prediction:
     """Map from normalised contexts d (M, p) and latent states w (M, q) to the numbers (M, N) of a
@@ -56,6 +53,8 @@ class Prediction:
         engine: str,
     ):
         # refuse a stack, and a projection without a context
+        # windows that an estimate solves, at least: iterations, each with its derivatives
+        solves = 20
         check_single(projection)
         if not projection.frame.context_names:
             raise InputError(
@@ -85,7 +84,7 @@ class Prediction:
             # steps of one length: of changing steps, differences of solutions are rough
             std = self.frame.state_std.double()[rows]
             tolerance = unseen_error(noise, std, len(times) * len(rows))
-            numbers = torch.arange(SOLVES * len(times)).double()
+            numbers = torch.arange(solves * len(times)).double()
             expected = numbers * float(self.times[-1]) / max(1, len(times) - 1)
             self.flow = LatentFlow(
                 self.model, solver=solver, engine=engine, tolerance=tolerance, expected=expected

@@ -16,8 +16,6 @@ ACCURACY = 1e-8
 it.
 """
 
-MISSED = 1e-5
-"""Part of a residual that Newton's last step leaves, in units of its derivative, for it to be none."""
 
 NEWTON, PATIENT = 10, 40
 """Most steps of Newton's method, along a branch and near its special points, where it may converge
@@ -206,8 +204,12 @@ class Branch:
             kind = "branch point"
         return [(length, kind, point)]
 
-    def solved(self, u: Array, along: Array, most: int) -> Solution | None:
-        """Newton's method on the plane through u across `along`: the point and the Jacobian there."""
+    def solved(self, u: Array, along: Array, most: int, *, left: float = 1e-5) -> Solution | None:
+        """Newton's method on the plane through u across `along`: the point and the Jacobian there.
+
+        `left`: part of a residual that Newton's last step leaves, in units of its derivative, for
+        it to be none.
+        """
         origin = u
         for _ in range(most):
             residual, jacobian = self.equations.linearised(u)
@@ -225,7 +227,7 @@ class Branch:
             # where no move lessens a residual, as at the minimum of one, there is no solution
             missed = np.abs(matrix @ move + defect)
             rows = np.abs(matrix).max(axis=1)
-            if (missed > MISSED * size * rows).any():
+            if (missed > left * size * rows).any():
                 return None
             return u, self.equations.update_jacobian(u, jacobian)
         return None

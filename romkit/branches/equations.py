@@ -20,8 +20,6 @@ DIFFERENCE = 1e-6
 rounding error.
 """
 
-SECOND_DIFFERENCE = 1e-4
-"""Step of second differences: the fourth root of the rounding error."""
 
 ROUNDING, DEFECTIVE = 2e-12, 1e-8
 """Errors of eigenvalues relative to the size of their matrix, ten thousand roundings and the root of
@@ -33,11 +31,6 @@ NEUTRAL = 1e-6
 UNSEEN = 1e-7
 """Multiplier, relative to one or a larger stretching over a period, that errors of differences hide."""
 
-FORCED_LOOKS = 256
-"""Times in the period of a force by which the contraction of its orbits is integrated."""
-
-AT_REST = 1e-4
-"""Length of an orbit, relative to the size of states, below which it counts as an equilibrium."""
 
 TINY = 1e-300
 
@@ -192,11 +185,14 @@ class Equilibria(Equations):
             return "Hopf"
         return "branch point"
 
-    def bent(self, u: Array, moves: Array) -> Array:
-        """Second derivatives D²f(v, v) (k, d) of the field along moves v (k, d)."""
+    def bent(self, u: Array, moves: Array, *, step: float = 1e-4) -> Array:
+        """Second derivatives D²f(v, v) (k, d) of the field along moves v (k, d).
+
+        `step`: step of second differences: the fourth root of the rounding error.
+        """
         w = u[:-1]
         parameter = u[-1]
-        steps = SECOND_DIFFERENCE * moves
+        steps = step * moves
         none = 0 * steps[:1]
         states = w + np.concatenate([none, steps, -steps])  # (1 + 2k, d)
         parameters = np.full(len(states), parameter)
@@ -204,7 +200,7 @@ class Equilibria(Equations):
         middle, moved = np.split(rates, [1])
         ahead, behind = np.split(moved, 2)
         difference = ahead - 2 * middle + behind
-        return difference / SECOND_DIFFERENCE**2
+        return difference / step**2
 
 
 class Returns(Equations):
@@ -318,16 +314,19 @@ class Orbits(Returns):
         row = np.append(self.normal, [0.0, 0.0])
         return row[None]
 
-    def at_rest(self, u: Array) -> bool:
+    def at_rest(self, u: Array, *, shortest: float = 1e-4) -> bool:
         """Tell whether the orbit has shrunk to an equilibrium, or through it, so that it crosses
         the plane backwards.
+
+        `shortest`: length of an orbit, relative to the size of states, below which it counts as an
+        equilibrium.
         """
         w = u[:-2]
         period = self.unit * u[-2]
         speed = float(self._rate(u) @ self.normal)
         length = speed * period / np.sqrt(len(w))
         size = 1 + np.sqrt((w**2).mean())
-        return length < AT_REST * size
+        return length < shortest * size
 
     def after(self, parameter: Array, w: Array, time: float) -> Array:
         """State (d,) after a time of a state w (d,), at a parameter (1,)."""
@@ -393,9 +392,11 @@ class ForcedOrbits(Returns):
         ends = _ends(self.flow, parameter, w, self.period)
         return ends - w
 
-    def traces(self, w: torch.Tensor, parameter: float, time: float) -> torch.Tensor:
+    def traces(
+        self, w: torch.Tensor, parameter: float, time: float, *, looks: int = 256
+    ) -> torch.Tensor:
         # a field that depends on the time is asked at one time after the other
-        rows = range(len(w) - 1, -1, -max(1, len(w) // FORCED_LOOKS))
+        rows = range(len(w) - 1, -1, -max(1, len(w) // looks))
         of_rows = [self._traces(time * (k + 1) / len(w), w[k : k + 1], parameter) for k in rows]
         return torch.cat(of_rows)
 

@@ -28,12 +28,6 @@ TOLERANCE = 1e-9
 MOST = 2**20
 """Steps of a flow that are not doubled any more."""
 
-LOOKS = 4096
-"""States of an orbit, at most, by which its contraction is integrated."""
-
-ORDER = 4
-"""Coefficients of the Runge-Kutta method."""
-
 
 class TimeMap:
     """States after a time, in Runge-Kutta steps whose number follows from the error, or by the
@@ -74,16 +68,18 @@ class TimeMap:
         assert self.steps is not None  # controlled otherwise
         return self._integrate(c, w, time, self.steps)
 
-    def course(self, c: Tensor, w: Tensor, time: float) -> Tensor:
+    def course(self, c: Tensor, w: Tensor, time: float, *, looks: int = 4096) -> Tensor:
         """Return states (N, d) after even parts of a time of one state w (1, d), the last one at
         its end.
+
+        `looks`: states of an orbit, at most, by which its contraction is integrated.
         """
         solver = self.model.solver(c)
         if self.controlled and solver is not None and type(solver) is not RK4:
-            times = torch.linspace(0.0, time, LOOKS + 1, dtype=w.dtype)
+            times = torch.linspace(0.0, time, looks + 1, dtype=w.dtype)
             return solver(self.model.field(c), w, times).states[0, 1:]
         steps = self.steps or START
-        every = max(1, steps // LOOKS)
+        every = max(1, steps // looks)
         steps = every * -(-steps // every)
         ends = torch.arange(0, steps + 1, every, dtype=w.dtype)
         return self._sample_steps(c, w, time, steps, ends)[0, 1:]
@@ -97,6 +93,7 @@ class TimeMap:
         *,
         more: int = 8,
         usable: float = 1e-6,
+        order: int = 4,
     ) -> bool:
         """Double the number of steps until the end of a single run is accurate, or as accurate as a
         motion that stretches rounding errors lets it be; whether it can be used.
@@ -106,6 +103,8 @@ class TimeMap:
 
         `usable`: error of a flow above which Newton's method finds no orbit of the field:
         its differences take steps of this length.
+
+        `order`: coefficients of the Runge-Kutta method.
         """
         if self._is_checked(w, time):
             return True
@@ -125,7 +124,7 @@ class TimeMap:
             if not bool(coarse.isfinite().all() | fine.isfinite().any()):
                 return True
             # Richardson: the error of the fine one
-            error = self._largest(coarse - fine) / (2**ORDER - 1) / (1 + self._largest(fine))
+            error = self._largest(coarse - fine) / (2**order - 1) / (1 + self._largest(fine))
             tried.append((error if np.isfinite(error) else np.inf, steps))
             steps *= 2
             coarse = fine

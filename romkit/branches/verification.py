@@ -22,9 +22,6 @@ from romkit.systems import System
 DENSE = 600
 """Components up to which Jacobians of the full model are computed, and its bifurcations located."""
 
-BEFORE = 5
-"""Points before a special one of a reduced model, from where that of the full model is sought."""
-
 
 @validated
 def verify(
@@ -170,13 +167,18 @@ def _solve_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple
     return np.append(v, parameter), np.nan
 
 
-def _full_special(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Array:
+def _full_special(
+    line: Line, branch: xr.Dataset, guesses: Array, k: int, *, before_special: int = 5
+) -> Array:
     """Return special point of the full model, of the kind of special point k, by following it from
     a few points before.
+
+    `before_special`: points before a special one of a reduced model, from where that of the full
+    model is sought.
     """
     after = int(branch["special_after"][k])
     kind = str(branch["special_kind"].values[k])
-    before = max(0, after - BEFORE)
+    before = max(0, after - before_special)
     origin = guesses[before, -1]
     onward = np.sign(guesses[before + 1, -1] - origin)
     # a line of its own, on which a branch goes forwards from 0 at a place of another line
@@ -191,7 +193,7 @@ def _full_special(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Arr
     first = full.at(guess)
     if first is None:
         return guesses[0] * np.nan
-    for _, events in full.points(first, 8 * BEFORE):
+    for _, events in full.points(first, 8 * before_special):
         for name, point in events:
             if name == kind:
                 parameter = origin + onward * point.u[-1]

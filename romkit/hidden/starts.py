@@ -17,9 +17,6 @@ from romkit.laws.shooting import FINE, ROUGH, SHORTEST, is_coarse, lengths
 SHORT = 2 * ROUGH
 """Longest windows [time scales] of laws that only begin a fit."""
 
-SINGULAR = 1e-9
-"""Share of the mean information about coefficients below which there is none."""
-
 
 @dataclass(frozen=True, eq=False)
 class OwnLaws:
@@ -125,7 +122,9 @@ class OwnLaws:
     @property
     def _root(self) -> Tensor:
         """Lower factor (K m, K m) of the information."""
-        floor = SINGULAR * self.information.diagonal().mean()
+        # share of the mean information about coefficients below which there is none
+        singular = 1e-9
+        floor = singular * self.information.diagonal().mean()
         unit = torch.eye(len(self.information), dtype=torch.float64)
         return torch.linalg.cholesky(self.information + floor * unit)
 

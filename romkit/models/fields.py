@@ -17,9 +17,6 @@ from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System
 
-SPAN = 100.0
-"""Span of time in which a latent field, whose runs may take any, is asked for a pulse."""
-
 
 class FullModel:
     """A full model of first order.
@@ -95,6 +92,8 @@ class LatentModel:
     """
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
+        # span of time in which a latent field, whose runs may take any, is asked for a pulse
+        span = 100.0
         check_single(projection)
         self.reduced = ReducedModel.build(projection, dynamics, system)
         check_field(self.reduced.dynamics)
@@ -104,7 +103,7 @@ class LatentModel:
         self.names = [f"z{k}" for k in range(self.size)]
         self.context_names = frame.context_names
         self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
-        self.span = SPAN
+        self.span = span
         self.domain = self.reduced.dynamics.domain
 
     def field(self, c: Tensor) -> Field:

@@ -21,10 +21,6 @@ FEWEST, MOST = 8, 256
 """Members that are integrated at once: a single one, or powers of two from the first to the second."""
 
 
-FEWEST_STEPS = 8
-"""Steps of one length in a run, at least."""
-
-
 class _Recorded(NamedTuple):
     """A field of so many members, and the solver that was made ready for it."""
 
@@ -156,9 +152,11 @@ class LatentFlow(Flow):
         return self.model.fix_context(c).field
 
     def _default_solver(self, field: Field, w: Tensor, c: Tensor, times: Tensor) -> Solver:
+        # steps of one length in a run, at least
+        fewest_steps = 8
         if self._tolerance is not None:
             rtol = self._tolerance / ALLOWED
-            longest = float(times[-1] - times[0]) / FEWEST_STEPS
+            longest = float(times[-1] - times[0]) / fewest_steps
             step = checked_step(field, w, times, rtol=rtol, dt=longest, make=even_steps, order=5)
             return even_steps(step)
         return default_solver(self.model.fix_context(c).problem, times)

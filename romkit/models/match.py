@@ -14,9 +14,6 @@ from romkit.laws import Estimator
 from romkit.projections import Projection
 from romkit.systems import System
 
-NAMES_SHOWN = 4
-"""Longest list of names that an error repeats whole."""
-
 
 def check_match(system: System, projection: Projection) -> None:
     """Raise InputError unless the projection has the states and contexts of the system.
@@ -61,8 +58,8 @@ def _check_same_basis(system: System, projection: Projection) -> None:
     )
 
 
-def _short(names: Names) -> str:
-    if len(names) <= NAMES_SHOWN:
+def _short(names: Names, *, shown: int = 4) -> str:
+    if len(names) <= shown:
         return ", ".join(names)
     return f"{names[0]} ... {names[-1]} ({len(names)})"
 

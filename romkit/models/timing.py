@@ -38,11 +38,6 @@ units of `RESOLUTION`.
 RESOLUTION = 1e-6
 """Speeds are not told apart below."""
 
-LONGER = 1.5
-"""Length of a reduced run, relative to the true one, which it is compared with from some phase on."""
-
-WORTH = 0.5
-"""Error of a speed at contexts left out that is worth having, relative to 1 - s."""
 
 TIGHT = Adaptive(rtol=1e-8)
 
@@ -73,6 +68,8 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
         >>> speed["error"] < 1e-4
         True
     """
+    # error of a speed at contexts left out that is worth having, relative to 1 - s
+    worth = 0.5
     check_single(projection)
     dynamics = trained_dynamics(projection)
     if not isinstance(dynamics, Galerkin | PetrovGalerkin):
@@ -109,7 +106,7 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
     speed = Speed.fitted(contexts[timed_rows], speeds[timed_rows])
     squares = np.square(speeds[timed_rows] - 1)
     deviation = float(np.sqrt(squares.mean()))
-    if speed.error > WORTH * deviation + RESOLUTION:
+    if speed.error > worth * deviation + RESOLUTION:
         raise InputError(
             "data",
             expected="speeds smooth in the context",
@@ -180,6 +177,7 @@ def _speeds(
     *,
     blocks: int = 12,
     poor: float = 4.0,
+    longer_by: float = 1.5,
 ) -> Array:
     """(C,) ratios of the true to the reduced speed, NaN where that is not known.
 
@@ -190,10 +188,13 @@ def _speeds(
 
     `poor`: distance of the two orbits, relative to its median over the runs, from which on one
     is no image of the other and has no speed.
+
+    `longer_by`: length of a reduced run, relative to the true one, which it is compared with from
+    some phase on.
     """
     count = len(times)
     step = float(times[-1] - times[0]) / (count - 1)
-    steps = torch.arange(round(LONGER * count), dtype=torch.float64)
+    steps = torch.arange(round(longer_by * count), dtype=torch.float64)
     longer = times[0] + step * steps
     clock = (times - times[0]).numpy()
     long_clock = (longer - longer[0]).numpy()

@@ -14,9 +14,6 @@ from romkit.plotting import style
 SAMPLES = 500
 """Snapshots that components are chosen by; more change the choice little and cost time."""
 
-RESOLVED = 1e-6
-"""Singular value, relative to the largest, below which a direction is rounding."""
-
 
 ROUNDING = 100.0
 """Deviation of a variable [last digits of its mean], below which it is constant."""
@@ -37,6 +34,8 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
 
     Source: Manohar, Brunton, Kutz, Brunton (2018), Data-driven sparse sensor placement.
     """
+    # singular value, relative to the largest, below which a direction is rounding
+    resolved_from = 1e-6
     states = data["state"].values
     n = states.shape[-1]
     rows = states.reshape(-1, n)  # (N, n)
@@ -58,7 +57,7 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
             anomalies[:, components] = 0.0
     _, singular, modes = np.linalg.svd(anomalies, full_matrices=False)  # modes (r, n)
     # beyond the rank, pivots are rounding
-    resolved = singular > RESOLVED * singular[0]
+    resolved = singular > resolved_from * singular[0]
     rank = min(number, int(resolved.sum()))
     # modes weighted by their size, so that those that hardly move choose no component
     sizes = singular[:rank, None]

@@ -18,8 +18,6 @@ from romkit.plotting.pictures import FIELD_SIZE, Row, compared, draw_rows, panel
 VARIABLES = ("truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time", "status")
 """Variables of every run."""
 
-MOST_PLANES = 2
-"""Largest number of variables over a plane in one figure, each of which takes three rows."""
 
 ERRORS = ("nrmse", "nrmse_projected")
 """Errors of the reduced model, and of the projection of the truth."""
@@ -60,6 +58,8 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         >>> figure.get_suptitle()
         'lorenz96 at F = 3.15: ncae with 2 of 36 dimensions, Galerkin'
     """
+    # largest number of variables over a plane in one figure, each of which takes three rows
+    most_planes = 2
     fix = "give what romkit.rollout returned; plot_space_time shows a forecast"
     style.check_numbers("run", run, "time", *VARIABLES, fix=fix)
     run = style.members(run)
@@ -68,7 +68,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     fields = [field for field in _grid_fields(one_seed) if style.plane(field.truth) is not None]
     shown = run.isel(trajectory=slice(1 if fields else style.MAX_COLUMNS))
     if fields:
-        columns, most = [], MOST_PLANES
+        columns, most = [], most_planes
         for k in style.spread(run, 4).tolist():
             columns.append(Column({"trajectory": 0, "time": k}, style.clock(run, k)))
         _, to_the_right = style.plane(fields[0].truth) or ("", "")
