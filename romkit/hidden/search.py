@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,6 +15,7 @@ from romkit.hidden.starts import OwnLaws
 from romkit.laws.courses import Runs
 from romkit.laws.shooting import ROUGH, SETTLED, is_coarse, noise
 from romkit.numerics import LOST
+from romkit.select import Policy
 
 LONGEST = 8.0
 """Longest windows of fits that are only compared [time scales]."""
@@ -28,9 +29,6 @@ NEGLIGIBLE = (EXACT / 10) ** 2
 SCOUT, FAR = 2, 2.0
 """Hidden parameters with which degrees are compared, and the error of one, relative to the best,
 from which on it is given up."""
-
-LIKE = 0.05
-"""Difference of the logarithms of errors that is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +188,10 @@ class Fits:
         """All trials, from the simplest on: few hidden parameters first, then low degrees of the law,
         then of its context.
         """
-        return sorted(self._trials.values(), key=_complexity)
+        return sorted(
+            self._trials.values(),
+            key=lambda t: (t.structure.hidden, t.structure.degree, t.structure.bend),
+        )
 
 
 def _error(family: Family, own: OwnLaws, groups: Groups, group: int) -> float:
@@ -225,7 +226,7 @@ def simplest(trials: Sequence[Trial]) -> Trial:
     fewest = next(candidate for candidate in trials if is_tied(candidate, best))
     alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
     least = min(trial.error for trial in alike)
-    return next(trial for trial in alike if trial.error <= (1 + LIKE) * least)
+    return next(trial for trial in alike if trial.error <= (1 + Policy.tie) * least)
 
 
 def structures(
@@ -287,33 +288,28 @@ def search(fits: Fits) -> None:
     for scout in promising:
         _try_others(fits, scout.structure.degree)
     chosen = simplest(fits.trials)
-    if chosen.error <= EXACT * (1 + LIKE):
+    if chosen.error <= EXACT * (1 + Policy.tie):
         return
     if chosen.error > FAR * max(EXACT, fits.groups.noise):
         # one parameter more may be no better, and two more all that is missing; until then a higher
         # degree makes up for some of it
-        _try_more_parameters(fits, near, chosen.structure)
+        few = chosen.structure
+        lower = [s.structure.degree for s in near if s.structure.degree <= few.degree]
+        _try_structures(fits, lower, lambda s: s.hidden > few.hidden and s.bend == 1)
         chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
-    degrees = [scout.structure.degree for scout in near if scout not in promising]
+    other = [scout.structure.degree for scout in near if scout not in promising]
+    _try_structures(fits, other, lambda s: s.hidden == chosen.structure.hidden)
+
+
+def _try_structures(
+    fits: Fits, degrees: Sequence[int], is_wanted: Callable[[Structure], bool]
+) -> None:
+    """Try the structures of some degrees that are wanted."""
     for degree in degrees:
-        _try_parameters(fits, degree, chosen.structure.hidden)
-
-
-def _try_more_parameters(fits: Fits, scouts: Sequence[Trial], chosen: Structure) -> None:
-    """Try linear structures of the degrees up to that of a chosen one with more hidden parameters."""
-    lower = [s.structure.degree for s in scouts if s.structure.degree <= chosen.degree]
-    for degree in lower:
         for structure in fits.structures(degree):
-            if structure.hidden > chosen.hidden and structure.bend == 1:
+            if is_wanted(structure):
                 fits.trial(structure)
-
-
-def _try_parameters(fits: Fits, degree: int, hidden: int) -> None:
-    """Try the structures of a degree with so many hidden parameters."""
-    for structure in fits.structures(degree):
-        if structure.hidden == hidden:
-            fits.trial(structure)
 
 
 def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
@@ -342,11 +338,6 @@ def _unmatched(scouts: Sequence[Trial]) -> list[Trial]:
         if not any(is_tied(lower, scout) for lower in kept):
             kept.append(scout)
     return kept
-
-
-def _complexity(trial: Trial) -> tuple[int, int, int]:
-    """Key of the order of trials from the simplest on."""
-    return trial.structure.hidden, trial.structure.degree, trial.structure.bend
 
 
 def _try_others(fits: Fits, degree: int) -> None:
@@ -380,6 +371,4 @@ def _best(trials: Sequence[Trial]) -> Trial:
 
 def is_tied(one: Trial, other: Trial) -> bool:
     """Tell whether a trial is within one standard error of another one."""
-    difference = one.errors.log() - other.errors.log()
-    deviation = float(difference.std()) / len(difference) ** 0.5
-    return float(difference.mean()) <= max(deviation, LIKE)
+    return Policy().is_as_good(one.errors.log().numpy(), other.errors.log().numpy())

@@ -1,6 +1,6 @@
 """The numbers by which one candidate is preferred to another.
 
-One standard error is the rule of `hidden.search.as_good`, `projections.leftout.simplest` and
+One standard error is the rule of `projections.leftout.simplest` and
 `laws.shorten.Limit`, too, each with folds of its own.
 """
 
