@@ -163,32 +163,22 @@ class Executor:
         if workers is None:
             workers = WIDTHS[self.cluster]
         object.__setattr__(self, "workers", checks.check_minimum("workers", workers, 1))
-        if self.cluster == "debug":
-            self._check_single()
-            return
-        checks.extra("executor", "submitit", "slurm")
-        if self.cluster == "slurm":
-            self._check_programs()
-
-    def _check_single(self) -> None:
-        if self.workers != 1:
+        if self.cluster != "debug":
+            checks.extra("executor", "submitit", "slurm")
+        elif self.workers != 1:
             raise InputError(
                 "workers",
                 expected="1 for tasks in this process",
                 got=self.workers,
                 fix="choose the executor that has workers, or leave their number out",
             )
-
-    @staticmethod
-    def _check_programs() -> None:
-        if all(map(shutil.which, SLURM_PROGRAMS)):
-            return
-        raise InputError(
-            "executor",
-            expected="sbatch, squeue and srun for slurm",
-            got="no such programs",
-            fix="log in to a node that submits jobs, or choose another executor",
-        )
+        if self.cluster == "slurm" and not all(map(shutil.which, SLURM_PROGRAMS)):
+            raise InputError(
+                "executor",
+                expected="sbatch, squeue and srun for slurm",
+                got="no such programs",
+                fix="log in to a node that submits jobs, or choose another executor",
+            )
 
     @classmethod
     def local(cls, workers: int | None = None) -> "Executor":

@@ -62,19 +62,9 @@ def _unplaced_argument(function: Callable[..., Any], argument: str) -> InputErro
         for name, parameter in parameters.items()
         if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD and name not in ("self", "cls")
     ]
-    expected = f"{', '.join(placed)} by their places"
-    if not placed:
-        expected = "arguments by their names"
-    if argument in parameters:
-        return InputError(
-            argument,
-            expected=f"{expected} alone",
-            got=f"{argument} by its place",
-            fix=f"give {argument}=... once, by its name",
-        )
     return InputError(
-        "arguments",
-        expected=expected,
+        argument if argument in parameters else "arguments",
+        expected=f"{', '.join(placed) or 'none'} by their places",
         got="further ones",
         fix="leave them out, or give them by their names",
     )

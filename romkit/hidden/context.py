@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -210,7 +209,7 @@ class HiddenContext:
         most = max(SHORTEST, SAMPLES // len(states))
         start, stop = int(rows[0]), int(rows[-1]) + 1
         start = max(start, stop - most)
-        states, times = _Complete(states[:, start:stop], times[start:stop])
+        states, times = states[:, start:stop], times[start:stop]
         group = torch.zeros(len(states), dtype=torch.long)
         family = self.discovery.posterior.family
         runs = self.frame.scale.runs(self.frame.latents(states), times, group)
@@ -463,11 +462,6 @@ class HiddenContext:
         if self.labels is not None:
             lines.append(f"labels          {self.labels!r}")
         return "\n".join(lines)
-
-
-class _Complete(NamedTuple):
-    states: Tensor
-    times: Tensor
 
 
 def _interval(

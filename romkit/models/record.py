@@ -34,34 +34,29 @@ def labelled(
         solution: latent states.
         decoded: the parts of the full states.
     """
-    variables = _variables(projection, solution, decoded)
-    coords = coords_of(projection.frame, contexts, solution.times)
-    attrs = dict(solution.cost)
-    layout = projection.frame.layout
-    if layout:
-        attrs["layout"] = layout
-    return xr.Dataset(variables, coords, attrs)
-
-
-def _variables(
-    projection: Projection, solution: Solution, decoded: Sequence[Array | Chunked]
-) -> dict[str, tuple[Any, ...]]:
-    lead: tuple[str, ...] = ("trajectory",)
-    if projection.seeds is not None:
-        lead = ("seed", *lead)
+    lead = ("trajectory",) if projection.seeds is None else ("seed", "trajectory")
     full = (*lead, "time", "component")
     state_attrs = {"units": _units(projection.frame), "long_name": "reduced model"}
     latent = solution.states[..., : projection.latent_dim].numpy()
     latent_attrs = {"units": "1", "long_name": "latent state"}
-    variables = {
+    # as CF conventions describe flags
+    flags = {
+        "units": "1",
+        "long_name": "status of the reduced model",
+        "flag_values": [*map(int, Status)],
+        "flag_meanings": " ".join(status.name.lower() for status in Status),
+    }
+    variables: dict[str, tuple[Any, ...]] = {
         "state": (full, decoded[0], state_attrs),
         "latent": ((*lead, "time", "latent_component"), latent, latent_attrs),
-        "status": (lead, solution.status.numpy(), _flags()),
+        "status": (lead, solution.status.numpy(), flags),
     }
     if len(decoded) == 2:
         attrs = {"long_name": "velocity of the reduced model"}
         variables["velocity"] = (full, decoded[1], attrs)
-    return variables
+    coords = coords_of(projection.frame, contexts, solution.times)
+    layout = {"layout": projection.frame.layout} if projection.frame.layout else {}
+    return xr.Dataset(variables, coords, {**solution.cost, **layout})
 
 
 def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
@@ -91,16 +86,6 @@ def count_relative(run: xr.Dataset) -> xr.Dataset:
 
 def _units(frame: Frame) -> str:
     return shared_unit(frame.state_units, "mixed")
-
-
-def _flags() -> dict[str, object]:
-    """Return the status as CF conventions describe flags."""
-    return {
-        "units": "1",
-        "long_name": "status of the reduced model",
-        "flag_values": [*map(int, Status)],
-        "flag_meanings": " ".join(status.name.lower() for status in Status),
-    }
 
 
 def provenance(

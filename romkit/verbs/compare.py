@@ -50,7 +50,7 @@ class Combination(tasks.Task):
     """
 
     # raised with each score that is added, so that rows of older files are computed anew
-    code_version: ClassVar[int] = 2
+    code_version: ClassVar[int] = 3
     label: str
     data: str
     method: str
@@ -71,10 +71,11 @@ class Combination(tasks.Task):
         dynamics = self._dynamics(projection, train)
         seconds = time.perf_counter() - started
         run = add_trajectories(rollout(test, projection, dynamics=dynamics))
-        scores = run[["nrmse", "nrmse_projected", "valid_time", "status"]]
+        scores = run[["nrmse", "nrmse_projected", "valid_time"]]
         # contexts stay with the data, of which each file would have a copy
         scores = scores.reset_coords(drop=True)
-        return scores.assign(
+        return scores.drop_attrs(deep=False).assign(
+            diverged=((), float((run["status"] != 0).sum())),
             parameters=((), projection.parameter_count),
             seconds_projection=((), projection.report.get("seconds", 0.0)),
             seconds_law=((), seconds),
@@ -274,12 +275,19 @@ def _score_table(
 ) -> xr.Dataset:
     """Scores of all combinations by projection and law; NaN where one failed."""
     rows = {
-        key: _row(open_dataset(folder / f"{task.name}.nc"))
+        key: open_dataset(folder / f"{task.name}.nc").drop_attrs(deep=False)
         for key, task in table.items()
         if task.name not in sweep.failed
     }
     if not rows:
-        raise _nothing_worked(sweep)
+        log = next(iter(sweep.failed.values()))
+        why = one_line(log.read_text(encoding="utf-8").strip().splitlines()[-1])
+        raise InputError(
+            "data",
+            expected="a combination of methods, laws and settings that works on these data",
+            got=f"{len(sweep.failed)} that failed ({why[:300]})",
+            fix=f"see {log}",
+        )
     projections = list(dict.fromkeys(projection for projection, _ in table))
     laws = list(dict.fromkeys(law for _, law in table))
     scores = _arrange(rows, projections, laws)  # each variable (P, L, ...)
@@ -304,20 +312,3 @@ def _arrange(
     # unstacking sorts the names
     table = table.reindex(projection=projections, law=laws)
     return table.transpose("projection", "law", ...)
-
-
-def _row(scores: xr.Dataset) -> xr.Dataset:
-    """Scores of one combination, with the number of trajectories that were lost."""
-    lost = float((scores["status"] != 0).sum())
-    return scores.drop_vars("status").assign(diverged=lost).drop_attrs(deep=False)
-
-
-def _nothing_worked(sweep: tasks.Sweep) -> InputError:
-    log = next(iter(sweep.failed.values()))
-    why = one_line(log.read_text(encoding="utf-8").strip().splitlines()[-1])
-    return InputError(
-        "data",
-        expected="a combination of methods, laws and settings that works on these data",
-        got=f"{len(sweep.failed)} that failed ({why[:300]})",
-        fix=f"see {log}",
-    )

@@ -153,17 +153,11 @@ def _checked(projection: Projection, path: FilePath, system: System | None) -> t
     """Return the file to write, and its ending."""
     target = files.expanded(path)
     ending = checks.ending("path", target, WRITERS)
-    if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
+    is_taken = ending == "c" and target.stem in TAKEN_IN_C
+    if is_taken or not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
         raise InputError(
             "path",
-            expected="a name of letters, digits and _",
-            got=target.stem,
-            fix="give 'model.c', say: names in C begin with it",
-        )
-    if ending == "c" and target.stem in TAKEN_IN_C:
-        raise InputError(
-            "path",
-            expected="a name that neither C nor one of its headers has",
+            expected="a name of letters, digits and _ that neither C nor one of its headers has",
             got=target.stem,
             fix="give 'model.c', say: names in C begin with it",
         )
@@ -273,9 +267,7 @@ def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
 
 def _lines(model: ReducedModel) -> int:
     """Return number of inputs that are straight lines."""
-    if not _takes_lines(model):
-        return 0
-    return len(model.dynamics.control_names)
+    return len(model.dynamics.control_names) if _takes_lines(model) else 0
 
 
 def _model_lines(model: ReducedModel, *, names_told: int = 8) -> list[str]:
@@ -325,7 +317,13 @@ def _write_fmu(
     about = _model_lines(model)
     code = source("model", about, _traced(model), _lines(model))
     if _takes_lines(model):
-        _warn_slopes(model.dynamics.control_names)
+        # importers hold inputs between communication points, and connect no slope by themselves
+        slopes = ", ".join(f"der({name})" for name in model.dynamics.control_names)
+        warn(
+            "dynamics: expected inputs that are held for an FMU, got a law of straight lines; "
+            f"connect their slopes {slopes}, which are 0 by default, or take short steps",
+            RuntimeWarning,
+        )
     step = _short_enough(model, dt)
     fmu.write(target, code, _variables(model, state), shown, step, about[0], platforms)
 
@@ -341,16 +339,6 @@ def _variables(model: ReducedModel, state: Mapping[str, str]) -> list[fmu.Variab
         list(state.items()),
         frame.units.time or "1",
         are_lines=_takes_lines(model),
-    )
-
-
-def _warn_slopes(names: Sequence[str]) -> None:
-    # importers hold inputs between communication points, and connect no slope by themselves
-    slopes = ", ".join(f"der({name})" for name in names)
-    warn(
-        "dynamics: expected inputs that are held for an FMU, got a law of straight lines; "
-        f"connect their slopes {slopes}, which are 0 by default, or take short steps",
-        RuntimeWarning,
     )
 
 

@@ -235,23 +235,14 @@ def _description(
         Xml.SubElement(listing, "Float64", facts | variable.attributes)
     structure = Xml.SubElement(root, "ModelStructure")
     # outputs before unknowns of the start, as the schema of the standard wants
-    _add_references(structure, "Output", table, shown, ("causality", "output"))
-    _add_references(structure, "InitialUnknown", table, shown, ("initial", "calculated"))
+    for kind, key, value in (
+        ("Output", "causality", "output"),
+        ("InitialUnknown", "initial", "calculated"),
+    ):
+        for place in shown:
+            if table[place].attributes.get(key) == value:
+                Xml.SubElement(structure, kind, valueReference=str(place))
     return Xml.tostring(root, encoding="UTF-8", xml_declaration=True)
-
-
-def _add_references(
-    parent: Xml.Element,
-    kind: str,
-    table: Sequence[Variable],
-    shown: Sequence[int],
-    attribute: tuple[str, str],
-) -> None:
-    """Add an element for each variable that has this attribute."""
-    key, value = attribute
-    for place in shown:
-        if table[place].attributes.get(key) == value:
-            Xml.SubElement(parent, kind, valueReference=str(place))
 
 
 def _build(name: str) -> bytes:
