@@ -8,6 +8,7 @@ from torch import Tensor
 from romkit.core.polynomials import Monomials
 from romkit.core.tensors import divisor
 from romkit.core.types import Names
+from romkit.numerics.design import Design
 
 SPARE = 2
 """Groups, at least, beside the coefficients of a map of one quantity."""
@@ -48,20 +49,19 @@ class Polynomial:
         scaled = (x - shift) / scale
         best: Polynomial | None = None
         for degree in range(1, highest + 1):
-            design = Monomials(x.shape[1], degree)(scaled)
-            if best is not None and len(x) < design.shape[1] + SPARE:
+            design = Design(Monomials(x.shape[1], degree)(scaled))
+            terms = design.columns.shape[1]
+            if best is not None and len(x) < terms + SPARE:
                 break
-            coefficients = torch.linalg.lstsq(design, y, driver="gelsd").solution
-            # root mean square error (k,) of each row by the others: residuals over 1 - leverage
-            leverage = (design @ torch.linalg.pinv(design)).diagonal().clamp(max=1 - 1e-9)
-            residual = (y - design @ coefficients) / (1 - leverage).unsqueeze(-1)
-            error = residual.square().mean(0).sqrt()
+            # root mean square error (k,) of each row by the others
+            rows = torch.arange(len(x)).split(1)
+            error = design.validation_residuals(y, rows).square().mean(0).sqrt()
             if best is None or float((error / best.error).mean()) < better:
+                coefficients = design.coefficients(y)
                 # variance of Student's t, whose freedom is what the coefficients leave
-                freedom = len(x) - design.shape[1]
-                squares = (y - design @ coefficients).square().sum(0)
-                variance = squares / max(1, freedom - 2)
-                inverse = torch.linalg.pinv(design.mT @ design, hermitian=True)
+                squares = (y - design.columns @ coefficients).square().sum(0)
+                variance = squares / max(1, len(x) - terms - 2)
+                inverse = design.inverse @ design.inverse.mT
                 best = cls(shift, scale, degree, coefficients, error, variance, inverse)
         assert best is not None  # there is a first degree
         return best

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import FilePath, Mask, Natural, Part, validated
+from romkit.core.boundary import FilePath, Mask, Part, validated
 from romkit.core.errors import (
     DivergenceWarning,
     ExtrapolationWarning,
@@ -75,7 +75,6 @@ class Ensemble:
     projection: Projection
     law: LearnedField
     calibration: Calibration | None = None
-    parts: Natural = 0
 
     def __post_init__(self):
         if self.projection.seeds is None:
@@ -239,22 +238,17 @@ class Ensemble:
     ) -> xr.Dataset:
         """Return mean and spread of the members, without an interval."""
         check_states(data)
+        of_a_trajectory = len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])
+        at_once = max(1, NUMBERS // of_a_trajectory)
         bands = []
-        for rows in self._member_parts(data):
+        for begin in range(0, data.sizes["trajectory"], at_once):
+            rows = slice(begin, begin + at_once)
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
             bands.append(self._member_statistics(run, of_members))
         if len(bands) == 1:
             return bands[0]
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
-
-    def _member_parts(self, data: xr.Dataset) -> list[slice]:
-        """Return trajectories that are followed at once."""
-        number = data.sizes["trajectory"]
-        shape = [data.sizes[dim] for dim in DIMS[1:]]
-        of_a_trajectory = len(self) * math.prod(shape)
-        at_once = max(1, NUMBERS // of_a_trajectory)
-        return [slice(begin, begin + at_once) for begin in range(0, number, at_once)]
 
     def _member_statistics(self, run: xr.Dataset, members: Array | None) -> xr.Dataset:
         """Mean and spread of the finite ones of some members (B, C), all by default."""
@@ -294,20 +288,7 @@ class Ensemble:
         lead = run["time"].values - run["time"].values[0]
         spread = run["spread"].values
         _warn_excess(self.calibration.excess(lead, spread)[:, -1])
-        return self.calibration.scale(lead, spread, self._contexts(run))
-
-    def _contexts(self, run: xr.Dataset) -> Array:
-        """Return contexts (C, p) of runs, the means over time of those that move."""
-        columns = []
-        for name in self.projection.frame.context_names:
-            values = run[name]
-            if "time" in values.dims:
-                values = values.mean("time")
-            # that of a single forecast has no axis
-            columns.append(np.broadcast_to(values.values, run.sizes["trajectory"]))
-        if not columns:
-            return np.zeros((run.sizes["trajectory"], 0))
-        return np.stack(columns, axis=-1)
+        return self.calibration.scale(lead, spread)
 
     def _factor(self, level: float) -> float:
         if self.calibration is None:
@@ -324,9 +305,7 @@ def _warn_excess(excess: Array, *, unlike: float = 2.0) -> None:
     number = int((excess > unlike).sum())
     if number == 0:
         return
-    which = ""
-    if len(excess) > 1:
-        which = f" of {number} of {len(excess)} forecasts"
+    which = f" of {number} of {len(excess)} forecasts" if len(excess) > 1 else ""
     warn(
         f"the members{which} disagree up to {excess.max():.2g} times as much as on the runs that "
         "calibrated the intervals, from starts unlike theirs, say. Intervals are as many times as "
@@ -373,20 +352,12 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
     if torch.is_tensor(law):
         return join(laws)
     if isinstance(law, tuple):
-        return _stacked_tuples(laws, join)
+        if all(isinstance(x, str) for x in law):  # names are the same in all of them
+            return law
+        return tuple(stacked(list(values), join) for values in zip(*laws, strict=True))
     if not is_dataclass(law):
         return law
     joined = {}
-    for name in [attribute.name for attribute in fields(law)]:
-        if name != "context":
-            joined[name] = stacked([getattr(member, name) for member in laws], join)
+    for name in {field.name for field in fields(law)} - {"context"}:
+        joined[name] = stacked([getattr(member, name) for member in laws], join)
     return replace(law, **joined)
-
-
-def _stacked_tuples(
-    tuples: list[tuple[Any, ...]], join: Callable[[list[Tensor]], Tensor]
-) -> tuple[Any, ...]:
-    """Return a tuple of stacks; names are the same in all of them."""
-    if all(isinstance(x, str) for x in tuples[0]):
-        return tuples[0]
-    return tuple(stacked(list(fields), join) for fields in zip(*tuples, strict=True))

@@ -312,6 +312,10 @@ class Plan:
     places: Array
     first: list[int]
 
+    def coords(self, dim: str, data: xr.Dataset) -> dict[str, tuple[Any, ...]]:
+        """Return contexts of the candidates as coordinates, with the attributes of data."""
+        return {n: (dim, self.grid[:, k], data[n].attrs) for k, n in enumerate(self.names)}
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -319,23 +323,21 @@ class Round:
 
     Attributes:
         chosen: candidates, in the order of their choice.
-        entered: how many of them are new.
+
         data: their trajectories.
         model: fitted to them.
         dynamics: fitted to them, or as they were given.
         checkpoint: file of the training, whose name holds that of the round before; None without.
         estimate: (N,) errors at the candidates.
-        contexts: of the candidates, as coordinates.
+
     """
 
     chosen: list[int]
-    entered: int
     data: xr.Dataset
     model: Projection
     dynamics: LatentDynamics | None
     checkpoint: Path | None
     estimate: Array
-    contexts: dict[str, tuple[Any, ...]]
 
 
 def _checked_method(
@@ -363,9 +365,7 @@ def _first_number(
     # laws are bootstrapped from three trajectories
     fewest = 3 if judge is None and "seeds" not in settings else 2
     corners = 2**parameters
-    if fewest <= corners < budget:
-        return corners
-    return min(fewest, budget)
+    return corners if fewest <= corners < budget else min(fewest, budget)
 
 
 def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
@@ -383,17 +383,17 @@ def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
     if isinstance(dynamics, Estimator):
         dynamics = dynamics.fit(model, data, seed=plan.seed)
     followed = _follower(plan, data, model, dynamics)
-    contexts = {
-        name: ("trajectory", plan.grid[:, k], data[name].attrs) for k, name in enumerate(plan.names)
-    }
+
     judged = functools.partial(_estimate, followed, plan.judge, plan.windows)
-    estimate = _map_pieces(judged, starts.assign_coords(contexts), plan.executor)
+    estimate = _map_pieces(
+        judged, starts.assign_coords(plan.coords("trajectory", data)), plan.executor
+    )
     errors = score(data, followed(data))["nrmse"].mean("time").values
     with np.errstate(divide="ignore", invalid="ignore"):
         # errors at the contexts of the fit are known: one factor gives estimates their unit
         estimate = estimate * np.nanmedian(errors / estimate[chosen])
     estimate = np.nan_to_num(estimate, nan=LOST, posinf=LOST)
-    return Round(chosen, len(new), data, model, dynamics, checkpoint, estimate, contexts)
+    return Round(chosen, data, model, dynamics, checkpoint, estimate)
 
 
 def _data(plan: Plan, before: Round | None, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
@@ -402,13 +402,10 @@ def _data(plan: Plan, before: Round | None, chosen: list[int]) -> tuple[xr.Datas
     """
     if isinstance(plan.source, xr.Dataset):
         return plan.source.isel(trajectory=chosen), plan.source
-    runs = []
-    added = chosen
-    if before is not None:
-        runs.append(before.data)
-        added = chosen[len(before.chosen) :]
+    runs = [] if before is None else [before.data]
+    begin = 0 if before is None else len(before.chosen)
     rows = []
-    for values in plan.grid[added].tolist():
+    for values in plan.grid[chosen[begin:]].tolist():
         context = dict(zip(plan.names, values, strict=True))
         rows.append((plan.source, context, plan.folder))
     runs += mapped(_simulated, rows, plan.executor, "simulations")
@@ -421,9 +418,7 @@ def _checkpoint(plan: Plan, before: Round | None, data: xr.Dataset) -> Path | No
     """File of a training; its name holds that of the training whose weights it begins with."""
     if not plan.kind.trained:
         return None
-    kept = {}
-    if before is not None:
-        kept = {"checkpoint": before.checkpoint}
+    kept = before and before.checkpoint
     facts = (
         f"{kept} {digest(data)} {plan.kind.__qualname__} {plan.sizes} {plan.settings} {plan.seed}"
     )
@@ -460,16 +455,15 @@ def _next(plan: Plan, rounds: Sequence[Round]) -> list[int]:
 def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
     """Estimates of all rounds, and the round in which each candidate was chosen."""
     entered = np.full(len(plan.grid), -1)
-    for k, fitted in enumerate(rounds):
-        entered[fitted.chosen[-fitted.entered :]] = k
+    for k in reversed(range(len(rounds))):
+        entered[rounds[k].chosen] = k
     estimates = np.stack([fitted.estimate for fitted in rounds])
     attrs = {"units": "1", "long_name": "estimated error"}
     variables = {
         "estimate": (("round", "candidate"), estimates, attrs),
         "entered": ("candidate", entered),
     }
-    coords = {name: ("candidate", *values) for name, (_, *values) in rounds[-1].contexts.items()}
-    return xr.Dataset(variables, coords)
+    return xr.Dataset(variables, plan.coords("candidate", rounds[-1].data))
 
 
 def _candidates(
