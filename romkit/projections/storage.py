@@ -298,11 +298,13 @@ def _check_numbers(method: type[Projection], tensors: Tensors) -> None:
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
 
 
-def _check_reports(report: object, seeds: int | None) -> None:
+def _check_reports(report: object, seeds: int | None, tensors: Tensors) -> None:
     """Raise unless there is a report, of a stack one for each seed."""
     reports = [report]
     if seeds is not None and isinstance(report, dict):
-        reports = report["seeds"]
+        # copies of one projection, as bootstraps have, have its report
+        longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+        reports = report.get("seeds", [report] * min(seeds, longest))
     wrong = [of_seed for of_seed in reports if not isinstance(of_seed, dict)]
     if wrong or len(reports) != (1 if seeds is None else seeds):
         raise ValueError(f"a report that training did not write, {report!r:.20}")
@@ -321,7 +323,7 @@ def _own(tensors: Tensors) -> Tensors:
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     """Return the projection of a header and tensors; one of `FAULTS` where these do not fit."""
     seeds = header["seeds"]
-    _check_reports(header["report"], seeds)
+    _check_reports(header["report"], seeds, tensors)
     frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))
     projection = _empty_projection(method, frame, header["config"])
     if seeds is not None:

@@ -300,7 +300,7 @@ def test_calibration_recovers_what_errors_are_made_of():
     rng, times = np.random.default_rng(0), np.linspace(3, 5, 50)
     growth, profile = 0.1 + (times - 3), np.array([1.0, 2.0, 4.0])
     error = rng.normal(size=(60, 50, 3)) * growth[:, None] * profile
-    found = Calibration.of(times, error, np.zeros_like(error), np.ones(3))
+    found = Calibration.fit(times, error, np.zeros_like(error), np.ones(3))
     assert np.allclose(found.growth[:, None] * found.profile, growth[:, None] * profile, rtol=0.2)
     assert abs(found.factor(0.9) - 1.645) < 0.1
     assert np.array_equal(*found.scale(np.array([2.0, 99.0]), np.zeros((2, 3))))
@@ -311,11 +311,11 @@ def test_a_lost_forecast_is_an_infinite_error(tmp_path):
     covers 90 %.
     """
     error, lost = np.random.default_rng(0).normal(size=(10, 20, 3)), np.array([2, 5])
-    others = Calibration.of(
+    others = Calibration.fit(
         np.arange(20.0), np.delete(error, lost, axis=0), np.zeros((8, 20, 3)), np.ones(3)
     )
     error[lost] = np.inf
-    found = Calibration.of(np.arange(20.0), error, np.zeros_like(error), np.ones(3))
+    found = Calibration.fit(np.arange(20.0), error, np.zeros_like(error), np.ones(3))
     assert found.factor(0.7) == pytest.approx(others.factor(0.875), rel=0.02)
     assert found.factor(0.9) == np.inf
     assert np.allclose(found.growth, others.growth)
