@@ -166,8 +166,6 @@ class Noisy(Forecasting):
 
         `part`: errors of a reduced model are measured over this part of a training trajectory.
         """
-        # variance that makes the covariance of errors definite
-        jitter = 1e-20
         lag = max(1, len(times) // part)
         span = float(times[lag] - times[0])
         self.step = self._checked_step(w, c, times)
@@ -191,8 +189,8 @@ class Noisy(Forecasting):
         across = across.reshape(-1, self.size)
         # root (d, d) of the covariance in one unit of time, by errors (N, d) after a span
         covariance = across.T @ across / len(across) / span
-        jitter = jitter * np.eye(len(covariance))
-        self.noise = np.linalg.cholesky(covariance + jitter)
+        # a variance that makes it definite
+        self.noise = np.linalg.cholesky(covariance + 1e-20 * np.eye(len(covariance)))
 
     def _learn_speed(self, c: Array, lags: Array, *, narrowest: float = 1e-6) -> Array:
         """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict.
