@@ -21,7 +21,12 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/figures/pages"
-QUICK = ("docs/guide/rollouts.md", "docs/guide/systems.md")
+QUICK = (
+    "docs/guide/systems.md",
+    "docs/howto/coming_from.md",
+    "docs/howto/hidden.md",
+    "docs/howto/waves.md",
+)
 """Pages whose blocks take seconds."""
 
 BLOCK = re.compile(

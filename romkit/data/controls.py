@@ -221,27 +221,25 @@ def held_if_told(data: xr.Dataset) -> bool | None:
 
 def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
     """Return values (T, ..., k) over times (T,): straight lines, but for the last `held` columns,
-    which keep their value until the next sample.
+    which keep their value until the next sample. Behind the end the last one stays.
     """
-    if not held:
-        return interpolated(times, values)
-    straight = values.shape[-1] - held
-    steps = stepwise(times, values[..., straight:])
-    if not straight:
-        return steps
-    lines = interpolated(times, values[..., :straight])
-    return lambda t: torch.cat([lines(t), steps(t)], dim=-1)
-
-
-def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return values (T, ...) at times (T,), each held until the next."""
+    if len(times) == 1:
+        return lambda t: values[0]
     times = times.double()
+    columns = values.shape[-1]
+    is_held = torch.arange(columns, device=values.device) >= columns - held
 
     def at(t: Tensor) -> Tensor:
+        t = t.detach().to(times)  # an index has no derivative
         # a solver's stage at a jump belongs to the interval that begins there
-        t = t.detach().to(times)
-        later = int(torch.searchsorted(times, t, right=True))
-        return values[max(later - 1, 0)]
+        later = torch.searchsorted(times, t, right=True)
+        after = int(later.clamp(1, len(times) - 1))
+        before = after - 1
+        elapsed = t - times[before]
+        share = elapsed / (times[after] - times[before])
+        share = share.clamp(0, 1).to(values)
+        line = torch.lerp(values[before], values[after], share)
+        return torch.where(is_held & (share < 1), values[before], line) if held else line
 
     return at
 
@@ -304,26 +302,6 @@ def convert_inputs(
     converted = xr.concat(columns, dim="input", combine_attrs="drop_conflicts")
     units = ("input", targets)
     return converted.transpose(*control.dims).assign_coords({INPUT_UNITS: units})
-
-
-def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
-    """Straight lines between values (T, ...) at times (T,); the last one is held behind the end."""
-    if len(times) == 1:
-        return lambda t: values[0]
-    times = times.double()
-
-    def at(t: Tensor) -> Tensor:
-        t = t.detach().to(times)  # an index has no derivative
-        later = torch.searchsorted(times, t, right=True)
-        after = int(later.clamp(1, len(times) - 1))
-        before = after - 1
-        elapsed = t - times[before]
-        share = elapsed / (times[after] - times[before])
-        share = share.clamp(0, 1)  # the values at the ends are held outside
-        share = share.to(values)
-        return torch.lerp(values[before], values[after], share)
-
-    return at
 
 
 @validated

@@ -208,7 +208,7 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
         >>> noise = 0.1 * np.random.default_rng(0).normal(size=200)
         >>> whole = np.ones((1, 200), dtype=bool)
         >>> rule = romkit.data.velocity.smoothest((np.sin(t) + noise)[None, :, None], whole)
-        >>> window > romkit.data.velocity.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
+        >>> rule.window > romkit.data.velocity.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
         True
     """
     is_whole = np.asarray(whole)

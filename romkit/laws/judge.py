@@ -9,7 +9,7 @@ from torch import Tensor
 
 from romkit.core import tensors
 from romkit.core.runtime import bars
-from romkit.data.controls import course, interpolated
+from romkit.data.controls import course
 from romkit.integrators.base import LearnedField
 from romkit.laws.equations import Equation
 from romkit.laws.samples import LatentSamples, trajectory_times
@@ -300,7 +300,7 @@ def _integrated(field: Callable[..., Any], start: Tensor, times: Tensor, tau: fl
 def _moving_field(law: LearnedField, times: Tensor, forcing: Forcing) -> Callable[..., Any]:
     """Return field of a law along contexts that move, with the motion of their latents."""
     at = course(times, forcing.context.movedim(-2, 0), forcing.held)
-    beside = interpolated(times, forcing.drift.movedim(-2, 0))
+    beside = course(times, forcing.drift.movedim(-2, 0))
 
     def field(t: Tensor, w: Tensor) -> Tensor:
         rate = law.motion(at(t))(t, w)

@@ -18,7 +18,7 @@ from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
 from romkit.core.tensors import divisor
 from romkit.core.types import Field
-from romkit.data.controls import course, interpolated
+from romkit.data.controls import course
 from romkit.engine.threads import one_thread
 from romkit.laws.base import Estimator
 from romkit.laws.network import Layers, NeuralODEModel
@@ -224,7 +224,7 @@ class Shooting(NamedTuple):
         # the drift is that of positions, behind which velocities stand
         missing = d - drift.shape[-1]
         drift = torch.nn.functional.pad(drift, (0, missing))
-        beside = interpolated(ticks, drift[index])
+        beside = course(ticks, drift[index])
         return lambda t, w: field.motion(context(t))(t, w) + beside(t)
 
 

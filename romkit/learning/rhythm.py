@@ -6,7 +6,7 @@ import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.controls import LINEAR, Control, interpolated
+from romkit.data.controls import LINEAR, Control, course
 
 INPUTS = ("sin of the rhythm", "cos of the rhythm")
 """Names of the inputs of a law of driven runs."""
@@ -50,7 +50,7 @@ def drive(data: xr.Dataset, period: float, start: float, duration: float) -> tup
     """
     times = data["time"].values.astype(float)
     nodes = continued(times - times[0], start, start + duration)
-    inputs = interpolated(torch.from_numpy(nodes), torch.from_numpy(waves(nodes, period)))
+    inputs = course(torch.from_numpy(nodes), torch.from_numpy(waves(nodes, period)))
     return lambda t: inputs(t + start), nodes - start
 
 
