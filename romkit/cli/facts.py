@@ -64,7 +64,7 @@ def _plain(value: object) -> object:
 
 
 def format_text(facts: Mapping[str, object]) -> str:
-    """Facts as text: short ones in two columns, others below as sections."""
+    """Return facts as text: short ones in two columns, others below as sections."""
     sections = []
     for title, rows in _sections(facts):
         if isinstance(rows, str):
@@ -77,7 +77,7 @@ def format_text(facts: Mapping[str, object]) -> str:
 
 
 def format_markdown(facts: Mapping[str, object]) -> str:
-    """Facts as Markdown: tables, in which every character that could be markup is escaped."""
+    """Return facts as Markdown: tables, in which every character that could be markup is escaped."""
     sections = []
     for title, rows in _sections(facts):
         if title:
@@ -107,7 +107,9 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
 
 
 def _sections(facts: Mapping[str, object]) -> list[tuple[str, str | list[list[str]]]]:
-    """Title and rows of cells, or lines, of each section; short facts are one without a title."""
+    """Return the title and rows of cells, or lines, of each section; short facts are one without a
+    title.
+    """
     short: list[list[str]] = []
     sections: list[tuple[str, str | list[list[str]]]] = [("", short)]
     for name, fact in facts.items():
@@ -123,7 +125,7 @@ def _sections(facts: Mapping[str, object]) -> list[tuple[str, str | list[list[st
 
 
 def _rows(fact: object) -> list[list[str]]:
-    """Rows of cells of a mapping or a table, its head first; none of another fact."""
+    """Return rows of cells of a mapping or a table, its head first; none of another fact."""
     records = _records(fact)
     entries = [record for record in records.values() if isinstance(record, Mapping)]
     if len(entries) < len(records) or not records:
@@ -136,7 +138,7 @@ def _rows(fact: object) -> list[list[str]]:
 
 
 def _records(fact: object) -> dict[str, object]:
-    """Entries of a mapping by name, records of a list by number; none of another fact."""
+    """Return entries of a mapping by name, records of a list by number; none of another fact."""
     if isinstance(fact, Mapping):
         return dict(fact)
     if isinstance(fact, list) and fact and isinstance(fact[0], Mapping):
@@ -169,8 +171,8 @@ def word(value: object, *, listed: int = 4) -> str:
 
 
 def everything() -> Facts:
-    """Return systems with their context, and methods, dynamics, laws, presets, pretrained models and
-    packages with a line about each.
+    """Return systems with their context, and methods, dynamics, laws, presets, pretrained models
+    and packages with a line about each.
     """
     from romkit.core.runtime import versions
 
@@ -264,8 +266,8 @@ def data_facts(data: "xr.Dataset") -> Facts:
 
 
 def model_facts(model: object) -> Facts:
-    """Return facts of a projection, a law, a basis or a hidden context; the training of each seed, or
-    the equations with their residuals.
+    """Return facts of a projection, a law, a basis or a hidden context; the training of each seed,
+    or the equations with their residuals.
     """
     if not isinstance(model, display.Display):
         return {"hidden_context": str(model)}

@@ -162,7 +162,7 @@ def _elapsed_time(runs: "xr.DataArray", times: "xr.DataArray", at: int) -> float
 def _first_state(
     data: "xr.Dataset", law: "romkit.integrators.LearnedField", trajectory: int, at: int
 ) -> "dict[str, xr.DataArray]":
-    """State, and velocity of a law of second order, of one sample."""
+    """Return state, and velocity of a law of second order, of one sample."""
     sample = _select(data, trajectory=trajectory, time=at)
     state = {"initial_state": sample["state"]}
     if law.order == 2 and "velocity" in data:
@@ -213,7 +213,7 @@ def _state_context(
 
 
 def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
-    """Entries of a dataset at these indices of `trajectory` and `time`."""
+    """Return entries of a dataset at these indices of `trajectory` and `time`."""
     for dim, index in wanted.items():
         checks.index("--at" if dim == "time" else "--trajectory", index, data.sizes[dim])
     return data.isel(wanted)
@@ -250,7 +250,7 @@ class Forecaster(NamedTuple):
 def read_forecaster(
     model: str, dynamics: str | None, level: float | None, device: str | None
 ) -> Forecaster:
-    """Forecaster of a file with a law, or of a folder."""
+    """Return the forecaster of a file with a law, or of a folder."""
     from romkit.core.files import LEARNED  # with torch, which help is spared
 
     settings: dict[str, Any] = {"device": device}

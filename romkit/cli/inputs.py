@@ -93,7 +93,7 @@ def imported(path: str) -> ModuleType:
 
 
 def _recorded_system(path: str, name: str) -> "romkit.systems.System":
-    """Instance of a class of systems in a Python file, or an instance that the file made."""
+    """Return an instance of a class of systems in a Python file, or an instance that the file made."""
     from romkit.systems.base import System
     from romkit.systems.naming import recorded_name
 
@@ -227,7 +227,7 @@ def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integr
 
 
 def dynamics(name: str | None) -> "romkit.integrators.LatentDynamics | None":
-    """Dynamics of this name, or a law in a file; None where none is named."""
+    """Return dynamics of this name, or a law in a file; None where none is named."""
     if name is None:
         return None
     if Path(name).suffix == ".safetensors":

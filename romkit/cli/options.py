@@ -101,7 +101,8 @@ class MissingParameter(InputError):
 
 
 def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
-    """Context parameters on the command line, as the keyword arguments that Python takes.
+    """Return the context parameters on the command line, as the keyword arguments that Python
+    takes.
 
     Raises:
         InputError: an option that is neither the command's nor one of the parameters `names`, or

@@ -47,8 +47,8 @@ class Output:
 
 
 class UntilClosed(io.FileIO):
-    """Standard output that a reader may close, as `head` does after some lines: the rest is dropped,
-    and the command goes on to write its files.
+    """Standard output that a reader may close, as `head` does after some lines: the rest is
+    dropped, and the command goes on to write its files.
     """
 
     def write(self, text: "Buffer") -> int:
@@ -102,7 +102,9 @@ def announce_interruption(kept: str) -> None:
 
 
 def _running() -> Output:
-    """Output of the running command; one that nobody reads where functions are called from Python."""
+    """Return the output of the running command; one that nobody reads where functions are called
+    from Python.
+    """
     return _current.get(Output())
 
 
@@ -207,7 +209,7 @@ def translate_refusal(text: str, names: Mapping[str, str]) -> str:
 
 
 def _silent(quiet: bool) -> contextlib.AbstractContextManager[Any]:
-    """No progress bars, for a quiet command."""
+    """Return no progress bars, for a quiet command."""
     if not quiet:
         return contextlib.nullcontext()
     from romkit.core.runtime import bars  # torch, which takes seconds

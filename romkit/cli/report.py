@@ -84,7 +84,7 @@ def _write_page(source: str, target: Path) -> None:
 
 
 def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
-    """Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading
+    """Return Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading
     replaces `title`.
     """
     markdown_it = checks.extra("report", "markdown_it", "report")
@@ -117,7 +117,7 @@ def _heading(tokens: "Sequence[Token]") -> str:
 
 
 def _picture(folder: Path, name: str) -> bytes:
-    """Content of a picture that a report shows.
+    """Return the content of a picture that a report shows.
 
     The report may be a stranger's and the page goes to others, so only pictures below the report's
     folder are read.
@@ -138,7 +138,7 @@ def _picture(folder: Path, name: str) -> bytes:
 
 
 def _described(source: str) -> tuple[str, dict[str, bytes]]:
-    """Facts and pictures in Markdown, and the pictures by file name."""
+    """Return the facts and pictures in Markdown, and the pictures by file name."""
     figures: dict[str, Figure] = {}
     is_model = Path(source).suffix == ".safetensors"
     if is_model or source in romkit.projections.pretrained():

@@ -48,7 +48,8 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
 
 
 def result_targets(sources: Sequence[str], out: Path | None, pattern: str) -> dict[str, Path]:
-    """File to write for each of several files: `out` for a single one, else named after it.
+    """Return the file to write for each of several files: `out` for a single one, else named after
+    it.
 
     Raises:
         InputError: one name for several files.

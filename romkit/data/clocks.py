@@ -31,7 +31,7 @@ OWN_TIMES = (
 
 
 def elapsed_seconds(times: Array) -> tuple[Array, str]:
-    """Dates or durations (...) as seconds since the first, and that date as text.
+    """Return dates or durations (...) as seconds since the first, and that date as text.
 
     Args:
         times: of NumPy, or dates of cftime, which know the calendars of climate models. A missing

@@ -116,7 +116,7 @@ def _coordinates(data: xr.Dataset) -> dict[Hashable, xr.Variable]:
 
 @validated
 def context_matrix(data: xr.Dataset) -> Array:
-    """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
+    """Return the context (trajectories, p) of a dataset, columns in the order of `context_names`.
 
     (trajectories, times, p) where a parameter varies in time.
 
@@ -143,8 +143,8 @@ def contexts_of(data: xr.Dataset) -> Array:
 
 
 def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
-    """Context (..., p) by these names; in front trajectories, then times, as far as the data have
-    them.
+    """Return the context (..., p) by these names; in front trajectories, then times, as far as the
+    data have them.
     """
     if not names:
         return np.zeros((data.sizes.get("trajectory", 1), 0))
@@ -188,7 +188,7 @@ def context_ranges(data: xr.Dataset) -> Array:
 
 
 def _range(column: xr.DataArray) -> object:
-    """Two ends of a parameter, declared or those of its values.
+    """Return two ends of a parameter, declared or those of its values.
 
     Raises:
         InputError: declared as something else than two numbers.

@@ -21,8 +21,8 @@ from romkit.data.times import held
 
 @validated
 def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
-    """Named context values, broadcast against each other, as one float64 array (..., p) in the
-    order of `names`.
+    """Return named context values, broadcast against each other, as one float64 array (..., p) in
+    the order of `names`.
 
     Raises:
         InputError: a name is missing or unknown, a value is not a finite number, or shapes do not
@@ -52,7 +52,7 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
 
 
 def ends_of(context: Sequence[ContextParameter]) -> tuple[Array, Array]:
-    """Low and high ends (p,) of the training ranges."""
+    """Return low and high ends (p,) of the training ranges."""
     ends = np.array([(parameter.low, parameter.high) for parameter in context], dtype=np.float64)
     low, high = ends.reshape(-1, 2).T
     return low, high
@@ -114,7 +114,7 @@ class Contexts(NamedTuple):
         times: Times,
         units: Sequence[str] = (),
     ) -> "Contexts":
-        """Named values, each a number, an array, or a function of time.
+        """Return named values, each a number, an array, or a function of time.
 
         Labelled values are converted to `units`, one for each name, where these are given.
 
@@ -207,7 +207,7 @@ def _checked_course(values: Tensor, times: Tensor) -> Tensor:
 
 
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> Array:
-    """Named context values as (trajectories, p), of which there is one at least."""
+    """Return named context values as (trajectories, p), of which there is one at least."""
     rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
         raise InputError(

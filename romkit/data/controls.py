@@ -166,7 +166,8 @@ def inputs_held(data: xr.Dataset) -> bool:
 
 
 def smooth_stretches(data: xr.Dataset, is_complete: Array) -> Array:
-    """Stretches of samples (C, T) in which no held input jumps, as `stretches` takes them.
+    """Return the stretches of samples (C, T) in which no held input jumps, as `stretches` takes
+    them.
 
     Rates jump with the inputs, so that no polynomial goes through the states on both sides. Where
     most stretches are too short for a polynomial, they are not cut.
@@ -277,7 +278,7 @@ def input_unit(control: xr.DataArray) -> str:
 def convert_inputs(
     argument: str, control: xr.DataArray, names: Sequence[str], unit: str
 ) -> xr.DataArray:
-    """Labelled inputs in the order and the units of a law.
+    """Return labelled inputs in the order and the units of a law.
 
     Args:
         argument: for errors.

@@ -79,7 +79,8 @@ def convert_states(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr
 
 
 def convert_values(argument: str, name: str, values: xr.DataArray, target: str) -> xr.DataArray:
-    """Labelled values in a unit; as they are where they have none, or nobody gave that of the model.
+    """Return labelled values in a unit; as they are where they have none, or nobody gave that of
+    the model.
 
     Raises:
         InputError: another unit that cannot be converted.

@@ -96,8 +96,8 @@ def _wraps(
 
 
 def _turns(courses: Array, turn: float) -> Array:
-    """Return runs and samples behind the jumps by a turn of courses (C, T); none where a course jumps
-    by less, too, and is no angle of a smooth motion.
+    """Return runs and samples behind the jumps by a turn of courses (C, T); none where a course
+    jumps by less, too, and is no angle of a smooth motion.
     """
     step = np.diff(courses)  # (C, T - 1)
     is_turn = np.abs(step) > turn / 2
@@ -137,8 +137,8 @@ def _leaps(
 
 
 def _circles(data: xr.Dataset, *, rounding: float = 1e-4, fewest: int = 4) -> Iterator[str]:
-    """Say the even values of which parameters close a circle: laws are smooth functions of parameters
-    on a line.
+    """Say the even values of which parameters close a circle: laws are smooth functions of
+    parameters on a line.
 
     `rounding`: share of a turn by which a step may differ from the others.
 
@@ -195,7 +195,7 @@ def _parameters(data: xr.Dataset) -> list[str]:
 
 
 def _digest(run: xr.Dataset, number: int) -> bytes:
-    """Digest of the states and inputs of a run; its number where it does not move."""
+    """Return the digest of the states and inputs of a run; its number where it does not move."""
     states = run["state"].transpose(*DIMS[1:]).values
     snapshots = states[~np.isnan(states).all(-1)]
     if len(snapshots) < 2 or (snapshots == snapshots[0]).all():

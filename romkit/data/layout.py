@@ -95,8 +95,8 @@ class Layout:
     @classmethod
     @validated
     def build(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
-        """Layout of these variables, whose dimensions beside `lead` are the state's; cells that are
-        always NaN are not.
+        """Return the layout of these variables, whose dimensions beside `lead` are the state's;
+        cells that are always NaN are not.
 
         Raises:
             InputError: a variable is missing.
@@ -116,7 +116,7 @@ class Layout:
     @classmethod
     @validated
     def plain(cls, names: Sequence[str]) -> "Layout":
-        """Layout of one variable `state` over `component`."""
+        """Return the layout of one variable `state` over `component`."""
         return unchecked(cls)(
             (Variable("state", (AXIS,), (len(names),)),),
             {AXIS: {"values": list(names), "attrs": {}}},
@@ -305,7 +305,7 @@ class Layout:
     @classmethod
     @validated
     def from_json(cls, text: str) -> "Layout":
-        """Layout from the text that `to_json` wrote.
+        """Return the layout from the text that `to_json` wrote.
 
         Raises:
             InputError: it did not.

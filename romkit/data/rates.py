@@ -14,7 +14,7 @@ FEWEST = 4
 
 
 def disagreement(states: xr.DataArray, rates: xr.DataArray, times: Array, order: int = 1) -> str:
-    """Why `rates` are not the derivatives of states by time, "" where they may be.
+    """Say why `rates` are not the derivatives of states by time, "" where they may be.
 
     The differences of states over an interval, and those of an antiderivative of a cubic spline
     through the rates, lie on a line of slope one. Noise of states does not change its slope.
@@ -57,7 +57,7 @@ def warn_rates(data: xr.Dataset) -> None:
 
 
 def _quotients(x: Array, t: Array, order: int) -> Array:
-    """Divided differences of x (T, n), (T - order, n)."""
+    """Return divided differences of x (T, n), (T - order, n)."""
     interval = np.diff(t)[:, None]
     quotients = np.diff(x, axis=0) / interval
     if order == 2:

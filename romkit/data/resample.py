@@ -55,12 +55,12 @@ def _vary(intervals: Array, *, uneven: float = 4.0) -> bool:
 
 
 def _usual_interval(run: Array) -> float:
-    """Median of the intervals of a clock."""
+    """Return the median of the intervals of a clock."""
     return float(np.median(np.diff(run)))
 
 
 def _gaps(run: Array, curve: Rule, deviation: Array, longest: float | None) -> Array:
-    """Which intervals between the samples of a run are gaps.
+    """Tell which intervals between the samples of a run are gaps.
 
     Args:
         run: its times (N,).
@@ -82,7 +82,7 @@ def _gaps(run: Array, curve: Rule, deviation: Array, longest: float | None) -> A
 
 
 def _grown(intervals: Array, growth: Array) -> Array:
-    """Which intervals are short, or grow by a factor of at most `growth` from one that is.
+    """Tell which intervals are short, or grow by a factor of at most `growth` from one that is.
 
     Steps grow in the direction of time or, before a front, against it.
     """
@@ -250,7 +250,7 @@ def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[Hashable, Any]:
 
 
 def _grid(times: Array, step: float) -> Array:
-    """Even times from the first to the last."""
+    """Return the even times from the first to the last."""
     duration = times[-1] - times[0]
     # the end is kept where rounding puts it just before the last step
     intervals = duration / step * (1 + 1e-9)

@@ -333,8 +333,8 @@ def _attribute(argument: str, value: object) -> object:
 
 
 def _encoding(data: xr.Dataset) -> dict[Hashable, dict[str, object]]:
-    """Checksums of numbers; no compression, which is six times slower for 15 %, nor fill values,
-    which hide NaN.
+    """Return the checksums of numbers; no compression, which is six times slower for 15 %, nor fill
+    values, which hide NaN.
     """
     encoding: dict[Hashable, dict[str, object]] = {}
     for name, variable in data.variables.items():

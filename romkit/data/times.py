@@ -88,7 +88,7 @@ def _unrounded_step(times: Array, *, rounded: float = 0.1) -> float | None:
 
 @validated
 def pieces(observed: Mask) -> list[slice]:
-    """Stretches of a trajectory (T,) without a missing sample.
+    """Return the stretches of a trajectory (T,) without a missing sample.
 
     Raises:
         InputError: more or fewer axes than one.

@@ -75,8 +75,8 @@ SMALL = 1 << 28
 
 
 def check_declared(name: object, declared: int, size: int, *, deflated: int = 1032) -> None:
-    """Refuse a file of some size [bytes] that declares many more numbers than it can hold: chunks that
-    nobody wrote would be filled in memory.
+    """Refuse a file of some size [bytes] that declares many more numbers than it can hold: chunks
+    that nobody wrote would be filled in memory.
 
     `deflated`: times that the compression of zlib shrinks numbers, at most (zlib's technical
     details).
@@ -91,7 +91,7 @@ def check_declared(name: object, declared: int, size: int, *, deflated: int = 10
 
 
 def storage_engine(name: object, start: bytes) -> str:
-    """Engine of xarray that reads content with these first bytes.
+    """Return the engine of xarray that reads content with these first bytes.
 
     Raises:
         FileError: it is not netCDF.
@@ -110,7 +110,7 @@ def storage_engine(name: object, start: bytes) -> str:
 
 
 def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:
-    """Every group of an HDF5 file, by its path, and whether it has numbers of its own.
+    """Return every group of an HDF5 file, by its path, and whether it has numbers of its own.
 
     Raises:
         FileError: the file reads other files: by an external link, external storage or a virtual

@@ -195,12 +195,12 @@ class Exploration:
         return middle
 
     def at(self, context: Mapping[str, float]) -> Tensor:
-        """Context (1, p), from values by name."""
+        """Return context (1, p), from values by name."""
         row = [context[name] for name in self.system.context_names]
         return torch.tensor([row], dtype=torch.float64)
 
     def run(self, context: Mapping[str, float]) -> xr.Dataset:
-        """One trajectory of the full model at a context."""
+        """Return one trajectory of the full model at a context."""
         row = (float(context[name]) for name in self.system.context_names)
         return self._run(tuple(row))
 
@@ -233,14 +233,16 @@ class Exploration:
         )
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
-        """Reduced model alone, from the initial state of a view: does not wait for the full model."""
+        """Return the reduced model alone, from the initial state of a view: does not wait for the
+        full model.
+        """
         follower = self._reduced(context, view.run)
         scale = pool_units(follower["state_std"].values, view.run)
         return self._orbit(context, follower, scale, view.directions)
 
     def branch(self, name: str, view: View) -> tuple[Array, Array]:
-        """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,)
-        of a component.
+        """Return the bifurcation diagram of the reduced model: values (N,) of one parameter, and
+        extremes (N,) of a component.
 
         The component is the one that moves most in the full model of a view; the other parameters
         and the initial state are those of the view. The extremes at a value are the local maxima of
@@ -299,8 +301,8 @@ class Exploration:
         )
 
     def _reduced(self, context: Mapping[str, float], run: xr.Dataset) -> xr.Dataset:
-        """Reduced model from the initial state of a run of the full model, whose context may be
-        another one.
+        """Return the reduced model from the initial state of a run of the full model, whose context
+        may be another one.
         """
         # recorded once for all contexts; `follow` would record it anew at each
         if self._flow is not None:
@@ -313,8 +315,8 @@ class Exploration:
         )
 
     def _flowed(self, flow: LatentFlow, run: xr.Dataset, c: Tensor) -> xr.Dataset:
-        """Reduced model at a context (1, p) from the initial state of a run, as by `romkit.follow`;
-        NaN from a divergence on.
+        """Return the reduced model at a context (1, p) from the initial state of a run, as by
+        `romkit.follow`; NaN from a divergence on.
         """
         model = self._model.fix_context(c)
         times = times_of(run)
@@ -357,7 +359,7 @@ class Exploration:
 
 
 def _maxima(x: Array) -> Array:
-    """Local maxima of a curve (T,), or its largest value where it has none."""
+    """Return the local maxima of a curve (T,), or its largest value where it has none."""
     inner = x[1:-1]
     # a plateau counts once, at its begin
     peaks = inner[(inner > x[:-2]) & (inner >= x[2:])]
@@ -392,7 +394,9 @@ def _grid(latent: Array, *, points: int = 9, beyond: float = 0.1) -> Array:
 
 
 def _leading(states: Array) -> Array:
-    """Directions (n, 2) in which states (T, n) vary most; zero where there is no second one."""
+    """Return the directions (n, 2) in which states (T, n) vary most; zero where there is no second
+    one.
+    """
     centred = np.nan_to_num(states - np.nanmean(states, axis=0))
     _, moments = np.linalg.eigh(centred @ centred.T)  # T x T, since n may be large
     directions = centred.T @ moments[:, :-3:-1]  # (n, 2), the largest eigenvalue first

@@ -27,7 +27,9 @@ SECONDS = 8
 
 
 def text(content: str, **look: object) -> pn.pane.Markdown:
-    """Pane of Markdown in which HTML is text: names in files of others must not become elements."""
+    """Return a pane of Markdown in which HTML is text: names in files of others must not become
+    elements.
+    """
     return pn.pane.Markdown(
         content, renderer="markdown-it", renderer_options={"html": False}, **look
     )
@@ -129,6 +131,6 @@ def example() -> xr.Dataset:
 
 
 def _encode(data: xr.Dataset) -> bytes:
-    """Content of a netCDF file of the data."""
+    """Return the content of a netCDF file of the data."""
     with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
         return save_dataset(fields(data), Path(folder) / "waves.nc").read_bytes()

@@ -136,7 +136,9 @@ class Page:
         self._start()
 
     def _make_buttons(self, *, share: float = 0.02) -> None:
-        """Make buttons, and the radius of a certificate: a share of the deviation of the whole state."""
+        """Make buttons, and the radius of a certificate: a share of the deviation of the whole
+        state.
+        """
         self.play = pn.widgets.Toggle(label=f"Play {self.first}", width=WIDTH // 2 - 5)
         self.play.param.watch(lambda event: self._play(event.new), "value")
         self.playing = None
@@ -221,7 +223,7 @@ class Page:
         self.certificate.object = "\n".join(lines)
 
     def layout(self) -> pn.viewable.Viewable:
-        """Sliders beside the figures, above them on narrow screens."""
+        """Return the sliders beside the figures, above them on narrow screens."""
         moving = pn.Row(self.play, self.reset, width=WIDTH)
         certified = (self.radius, self.button, self.certificate)
         controls = (*self.sliders.values(), moving, self.compare, self.facts, *certified)
@@ -342,7 +344,7 @@ class Page:
         return [portrait, latent, *self._fields(), error, lag, self._diagram()]
 
     def _fields(self, *, limit: float = 3.0) -> list[figure]:
-        """Pictures of both models over time, with one colour scale.
+        """Return the pictures of both models over time, with one colour scale.
 
         `limit`: end of the colour scale of fields, in standard deviations.
         """

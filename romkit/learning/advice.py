@@ -96,7 +96,7 @@ class Evidence:
     late: float = 0.0
 
     def sentence(self) -> str:
-        """Verdict on how far to trust the model, and what would help most."""
+        """Return the verdict on how far to trust the model, and what would help most."""
         if self.interpolated_in:
             return self._say_interpolation()
         failure = self._failure()
@@ -129,7 +129,7 @@ class Evidence:
         return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
     def _failure(self, *, useful: float = 0.5) -> str:
-        """Verdict on a model that is of no use; empty for one that is.
+        """Return the verdict on a model that is of no use; empty for one that is.
 
         `useful`: error of a forecast above which it is called of no use.
         """
@@ -157,7 +157,7 @@ class Evidence:
         return forecast > PHASE_COUNTS and self.in_phase < OUT_OF_PHASE * forecast
 
     def _phase_verdict(self) -> str:
-        """Verdict on forecasts that keep the motion and lose its phase."""
+        """Return the verdict on forecasts that keep the motion and lose its phase."""
         times = self.test["time"]
         duration = float(times[-1] - times[0])
         return (
@@ -206,7 +206,7 @@ class Evidence:
         return self._baseline_error - self._error("forecast") < self._uncertainty
 
     def _say_interpolation(self) -> str:
-        """Verdict on runs that are interpolated, and what they do not hold for."""
+        """Return the verdict on runs that are interpolated, and what they do not hold for."""
         law = f"{self._error('law'):.2g}"
         method = f"are runs interpolated in {self.interpolated_in} at equal times"
         if self.clocks is not None:
@@ -242,7 +242,7 @@ class Evidence:
         return f"{about} (from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
 
     def _no_better(self) -> str:
-        """Verdict on a model that a forecast without one equals."""
+        """Return the verdict on a model that a forecast without one equals."""
         forecast, nearest = self._error("forecast"), self._baseline_error
         baseline = self._best_known
         runs = _counted(len(self.errors["forecast"]))

@@ -89,7 +89,9 @@ def _paragraphs(facts: Mapping[str, str]) -> list[str]:
 
 
 def _equations(learned: "Learned") -> list[str]:
-    """Section with the equations of latents; none where they cannot be read, or are a fact."""
+    """Return the section with the equations of latents; none where they cannot be read, or are a
+    fact.
+    """
     lines = words.equations(learned)
     if not lines or "law" in learned.facts():
         return []
@@ -104,7 +106,7 @@ def _equations(learned: "Learned") -> list[str]:
 
 
 def _measure(learned: Judged) -> str:
-    """Meaning of the rows of the table."""
+    """Return the meaning of the rows of the table."""
     measure = MEASURE
     if words.is_not_shifted(learned):
         measure += NOT_SHIFTED
@@ -159,7 +161,7 @@ def _commands(learned: Judged, folder: Path) -> str:
 
 
 def _rounded_down(span: float) -> float:
-    """Span of four digits that is no longer."""
+    """Return the span of four digits that is no longer."""
     digit = 10.0 ** (np.floor(np.log10(span)) - 3)
     return float(np.floor(span / digit * (1 + EXACT)) * digit)
 

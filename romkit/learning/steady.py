@@ -281,5 +281,5 @@ def _baseline_errors(train: xr.Dataset, test: xr.Dataset, rows: Array | Tensor) 
 
 
 def _distance(error: Array, train: xr.Dataset) -> Array:
-    """Root mean square (k,) of errors (k, n) over components [deviations of the data]."""
+    """Return the root mean square (k,) of errors (k, n) over components [deviations of the data]."""
     return np.sqrt(np.square(error / deviations(train)).mean(-1))

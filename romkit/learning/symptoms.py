@@ -17,8 +17,8 @@ from romkit.learning.contexts import number_of_contexts
 
 
 def individual_spread(data: xr.Dataset, *, fewest: int = 6, unexplained: float = 0.7) -> float:
-    """Root mean square difference of runs from what their context tells [deviations]; NaN where it
-    tells nearly all, or cannot be told, as of runs whose inputs differ.
+    """Return the root mean square difference of runs from what their context tells [deviations];
+    NaN where it tells nearly all, or cannot be told, as of runs whose inputs differ.
 
     Runs at equal contexts show it, and else runs of one parameter that do not oscillate: from the
     straight line between the runs beside them they differ as much as from the mean of all.
@@ -54,8 +54,8 @@ def individual_spread(data: xr.Dataset, *, fewest: int = 6, unexplained: float =
 
 
 def repeat_difference(data: xr.Dataset, *, alike: float = 0.01, starts: float = 0.2) -> float:
-    """Root mean square difference of runs at nearly equal contexts that start alike, for one run of
-    each pair [deviations]; NaN where there are none.
+    """Return the root mean square difference of runs at nearly equal contexts that start alike, for
+    one run of each pair [deviations]; NaN where there are none.
 
     `alike`: distance of contexts, in their range, up to which runs should be nearly equal.
 
@@ -83,7 +83,7 @@ def repeat_difference(data: xr.Dataset, *, alike: float = 0.01, starts: float = 
 
 
 def way(course: Array) -> float:
-    """Length of the way of a variable."""
+    """Return the length of the way of a variable."""
     return float(np.abs(np.diff(course)).sum())
 
 
@@ -109,7 +109,9 @@ def _oscillates(scaled: Array, *, turns: float = 3.0) -> bool:
 
 
 def _neighbour_difference(values: Array, scaled: Array) -> float:
-    """Root mean square difference of runs (C, T, n) from the line between those beside them."""
+    """Return the root mean square difference of runs (C, T, n) from the line between those beside
+    them.
+    """
     squares = []
     for run in range(1, len(values) - 1):
         low, middle, high = values[run - 1 : run + 2]
@@ -173,8 +175,8 @@ def _standardise(states: Array, *, rounding: float = 1e-9) -> Array:
 
 
 def _return_cosines(run: Array, *, near: float = 0.1, left: float = 0.3) -> list[float]:
-    """Cosines between the directions in which a run (T, n) leaves a state, and leaves it again after
-    it has come back to it.
+    """Return the cosines between the directions in which a run (T, n) leaves a state, and leaves it
+    again after it has come back to it.
 
     `near`, `left`: distances [deviations of a component] up to which two states are nearly
     equal, and from which on a run has left a state, in the direction that is compared.
@@ -201,7 +203,7 @@ def _return_cosines(run: Array, *, near: float = 0.1, left: float = 0.3) -> list
 
 
 def _distances(run: Array) -> Array:
-    """Root mean square distances (T, T) of the states of a run."""
+    """Return the root mean square distances (T, T) of the states of a run."""
     products = run @ run.T
     squares = np.diag(products)
     distances = squares[:, None] + squares - 2 * products
@@ -225,8 +227,8 @@ AS_GOOD = 0.1
 
 
 class Shifted(NamedTuple):
-    """Forecast of a run beside the truth, piece by piece, shifted in time to where it is best; pieces
-    of which nothing was observed are left out.
+    """Forecast of a run beside the truth, piece by piece, shifted in time to where it is best;
+    pieces of which nothing was observed are left out.
 
     Attributes:
         error: mean over the pieces, root mean square over components and the times of each; infinite

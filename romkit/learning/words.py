@@ -85,8 +85,8 @@ def _is_complete(learned: Judged) -> bool:
 
 
 def equations(learned: Judged, *, readable: int = 8) -> list[str]:
-    """Equations with their largest terms, or a line that says where they are; none of a law that has
-    none.
+    """Return equations with their largest terms, or a line that says where they are; none of a law
+    that has none.
 
     `readable`: terms of an equation that are printed, the largest ones.
     """
@@ -102,7 +102,7 @@ def equations(learned: Judged, *, readable: int = 8) -> list[str]:
 
 
 def law(learned: Judged) -> str:
-    """Kind of the law, with its settings."""
+    """Return the kind of the law, with its settings."""
     rows = learned.law.report
     if learned.interpolated is not None:
         rows = [row for row in rows if row["law"] != "interpolation"]
@@ -130,8 +130,8 @@ def choice(learned: Judged) -> str:
 
 
 def error(learned: Judged) -> str:
-    """Return the headline, and below it a line for each error that it is to be compared with: that of
-    left-out runs, those of forecasts that need no model, and that of the projection.
+    """Return the headline, and below it a line for each error that it is to be compared with: that
+    of left-out runs, those of forecasts that need no model, and that of the projection.
     """
     means = learned.mean_errors
     shifted = "the nearest run, shifted in time"
@@ -199,7 +199,7 @@ def headline(learned: Judged) -> str:
 
 
 def list_errors(learned: Judged, *, most_variables: int = 6) -> str:
-    """Headline of each variable, in its unit and in its deviation.
+    """Return the headline of each variable, in its unit and in its deviation.
 
     `most_variables`: variables whose errors are printed; a report has those of all.
     """
@@ -213,14 +213,14 @@ def list_errors(learned: Judged, *, most_variables: int = 6) -> str:
 
 
 def unit_headline(errors: VariableErrors) -> str:
-    """Headline of a variable in its unit."""
+    """Return the headline of a variable in its unit."""
     if errors.units in NO_UNIT:
         return f"{errors.in_unit:.2g}"
     return f"{errors.in_unit:.2g} {errors.units}"
 
 
 def bars(learned: Judged, *, few_runs: int = 4) -> str:
-    """Width of the intervals, and the runs that they rest on.
+    """Return the width of the intervals, and the runs that they rest on.
 
     `few_runs`: runs below which intervals that rest on them are called uncertain.
     """
@@ -235,7 +235,7 @@ def bars(learned: Judged, *, few_runs: int = 4) -> str:
 
 
 def _width(learned: Judged, *, clearly: float = 2.0) -> str:
-    """Half of the width where one forecasts, and in the widest gap where it differs.
+    """Return half of the width where one forecasts, and in the widest gap where it differs.
 
     `clearly`: ratio of the widest to the mean from which on both are told.
     """
@@ -255,7 +255,7 @@ def _lost(bars: Bars) -> str:
 
 
 def _individuals(learned: Judged) -> str:
-    """Reason of wide intervals, where runs differ by more than the context explains."""
+    """Return the reason of wide intervals, where runs differ by more than the context explains."""
     spread = learned.evidence.individual_spread
     if not spread > 0:
         return ""

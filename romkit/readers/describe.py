@@ -174,7 +174,9 @@ def _ignored(
 
 
 def _build_dataset(data: xr.Dataset, roles: Roles) -> xr.Dataset:
-    """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
+    """Return the state, rates and inputs along (trajectory, time, ...), with the layout of the
+    state.
+    """
     data = broadcast_runs(data, roles.variables)
     layout = Layout.build(data, roles.states, LEAD)
     time_units = unit_of(data["time"])
@@ -228,7 +230,7 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, tuple[Any, ...]
 
 
 def _input_attributes(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
-    """Course of inputs between samples, and their unit, as far as the data say.
+    """Return the course of inputs between samples, and their unit, as far as the data say.
 
     Raises:
         InputError: some are held and others straight lines, or some say nothing.
@@ -282,7 +284,8 @@ def _assign_context(
 
 
 def _varying(described: xr.Dataset, declared: Names | None, guesses: Guesses) -> Names:
-    """Return the declared context; else the coordinates of numbers along the trajectories that vary.
+    """Return the declared context; else the coordinates of numbers along the trajectories that
+    vary.
 
     Raises:
         InputError: a declared context of one value in several runs.

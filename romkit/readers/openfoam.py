@@ -87,8 +87,8 @@ def _is_field(file: Path) -> bool:
 
 
 def _fields(path: Path) -> list[Path]:
-    """Return files of fields in a case, or in the folder of its probes or of one start, by starts in
-    the order of their times.
+    """Return files of fields in a case, or in the folder of its probes or of one start, by starts
+    in the order of their times.
     """
     for pattern in ("*", "*/*", "*/*/*" if path.name == RESULTS else f"{RESULTS}/*/*/*"):
         files = []
@@ -103,7 +103,7 @@ def _fields(path: Path) -> list[Path]:
 
 
 def _field(file: Path, *, outside: float = 1e299) -> xr.Dataset:
-    """One field at all probes, NaN at those that are outside of the mesh.
+    """Return one field at all probes, NaN at those that are outside of the mesh.
 
     `outside`: size of the numbers from which on OpenFOAM says that a probe is outside of the
     mesh.

@@ -47,7 +47,7 @@ class Declared:
     time: str | None = None
 
     def complete_names(self, names: Iterable[object]) -> "Declared":
-        """Roles of these names, of which the user may have left units out."""
+        """Return the roles of these names, of which the user may have left units out."""
         spellings = list(dict.fromkeys(map(str, names)))
         full: dict[str, Any] = {}
         for role, value in asdict(self).items():
@@ -357,7 +357,7 @@ def _resembles(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) ->
 def _disagreement(
     data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Names], rate: str
 ) -> str:
-    """Why variables are no rates of others, "" where they may be, each compared with its own."""
+    """Say why variables are no rates of others, "" where they may be, each compared with its own."""
     integrated, order = states, 1
     # the rate of the velocity where there is one: a second difference amplifies noise
     if rate == "acceleration" and "velocity" in rates:
@@ -387,7 +387,7 @@ def broadcast_runs(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def _say_role(name: str, values: xr.DataArray) -> str:
-    """Why a variable has no role, and how to name it."""
+    """Say why a variable has no role, and how to name it."""
     if values.dtype.kind == "b" and "time" in values.dims:
         return f"a switch; if it is an input, name it: control=[{name!r}]"
     if values.dtype.kind not in "fiu":
