@@ -75,22 +75,27 @@ def spectrum(truth: np.ndarray, path: np.ndarray, last: int = 20, modes: int = 1
     return max(100 * (1 - float(error)), -100.0)
 
 
-def lorenz(number: int, rho: float, draw: np.random.Generator) -> np.ndarray:
-    """Return samples (number, 3) on the attractor, every 0.05."""
+def lorenz(
+    start: np.ndarray | None, number: int, rho: float, draw: np.random.Generator
+) -> np.ndarray:
+    """Return samples (number, 3) every 0.05, from a start or from one on the attractor."""
 
     def rate(t, s):
         x, y, z = s
         return [10 * (y - x), x * (rho - z) - y, x * y - 8 / 3 * z]
 
     settings = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-10}
-    start = solve_ivp(rate, (0, 20), draw.normal([1, 1, 20], 1.0), **settings).y[:, -1]
+    if start is None:
+        start = solve_ivp(rate, (0, 20), draw.normal([1, 1, 20], 1.0), **settings).y[:, -1]
     times = 0.05 * np.arange(number)
     return solve_ivp(rate, (0, times[-1]), start, t_eval=times, **settings).y.T
 
 
-def kuramoto_sivashinsky(number: int, mu: float, draw: np.random.Generator) -> np.ndarray:
-    """Return samples (number, 1024) on the attractor, every 0.025: u_t = -u u_x - u_xx - μ u_xxxx
-    on a ring of length 32 π.
+def kuramoto_sivashinsky(
+    start: np.ndarray | None, number: int, mu: float, draw: np.random.Generator
+) -> np.ndarray:
+    """Return samples (number, 1024) every 0.025, from a start or from one on the attractor:
+    u_t = -u u_x - u_xx - μ u_xxxx on a ring of length 32 π.
 
     Solved in 256 points by exponential time differencing (Kassam & Trefethen 2005), and
     interpolated by the Fourier series.
@@ -123,11 +128,16 @@ def kuramoto_sivashinsky(number: int, mu: float, draw: np.random.Generator) -> n
 
         return step
 
-    v = np.fft.rfft(draw.normal(0, 0.5, points) * (1 + np.cos(2 * np.pi * np.arange(points) / 64)))
-    v[0], v[64:] = 0.0, 0.0
-    early, step = stepper(0.1), stepper(0.025)
-    for _ in range(2_000):
-        v = early(v)
+    step = stepper(0.025)
+    if start is None:
+        waves = 1 + np.cos(2 * np.pi * np.arange(points) / 64)
+        v = np.fft.rfft(draw.normal(0, 0.5, points) * waves)
+        v[0], v[64:] = 0.0, 0.0
+        early = stepper(0.1)
+        for _ in range(2_000):
+            v = early(v)
+    else:
+        v = np.fft.rfft(start)[: points // 2 + 1] * points / len(start)
     states = []
     for _ in range(number):
         states.append(v)
@@ -142,7 +152,7 @@ class System:
     """A system of the framework.
 
     Attributes:
-        samples: a run, from its length, a parameter and random numbers.
+        samples: a run, from its start, length, a parameter and random numbers.
         interval: between samples.
         known, inside, outside: values of the parameter, the one in the middle that of the tests
             with one value.
@@ -172,14 +182,14 @@ SYSTEMS = {
 def clean(name: str, seed: int, number: int) -> np.ndarray:
     """Return a run at the middle value, with the samples that follow it."""
     system = SYSTEMS[name]
-    return system.samples(number + AHEAD, system.known[1], system.draw(seed, 1))
+    return system.samples(None, number + AHEAD, system.known[1], system.draw(seed, 1))
 
 
 @cache
 def at_other(name: str, seed: int, value: float) -> np.ndarray:
     """Return a short run at another value, with the samples that follow it."""
     system = SYSTEMS[name]
-    return system.samples(SHORT + AHEAD, value, system.draw(seed, int(100 * value)))
+    return system.samples(None, SHORT + AHEAD, value, system.draw(seed, int(100 * value)))
 
 
 def of_clean(name: str, seed: int, method: rivals.Method) -> dict[str, float]:
@@ -256,6 +266,27 @@ def _described(number: int, noise: np.ndarray | float) -> str:
     return f"{number} {'noisy ' if np.any(noise) else ''}samples"
 
 
+def of_equations(
+    name: str, seed: int, *, starts: int = 20, moved: float = 1e-6
+) -> dict[str, float]:
+    """Return long scores of the exact equations, means over starts that are moved by this much: in
+    chaos a perfect model has no more.
+    """
+    system, run, draw = SYSTEMS[name], clean(name, seed, LONG), SYSTEMS[name].draw(seed, 6)
+    found = {}
+    for number, labels in LAST.items():
+        ahead, scores = run[number : number + AHEAD], []
+        for _ in range(starts):
+            start = run[number - 1] + moved * draw.standard_normal(run.shape[1])
+            path = system.samples(start, AHEAD + 1, system.known[1], draw)[1:]
+            scores.append(system.long(ahead, path))
+        found |= dict.fromkeys(labels, float(np.mean(scores)))
+    return found
+
+
+LAST = {LONG: ("E2", "E4", "E6"), SHORT: ("E8", "E10")}
+"""Scores of the last samples of a forecast, by the samples that it follows."""
+
 TESTS = {
     "clean": of_clean,
     "medium noise": partial(of_noisy, labels=("E3", "E4"), level=0),
@@ -283,4 +314,5 @@ def tasks(name: str) -> dict[str, dict[str, Callable[[], dict[str, float]]]]:
             found[f"{test}, seed {seed}"] = {
                 method: partial(run, name, seed, call) for method, call in methods.items()
             }
+        found[f"exact, seed {seed}"] = {"equations": partial(of_equations, name, seed)}
     return found
