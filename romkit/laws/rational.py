@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -25,12 +26,9 @@ from romkit.laws.libraries import Polynomial
 from romkit.laws.polynomial import HIGHEST, boxed, equation, number_of_contexts
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
-from romkit.laws.shooting import CLEAN, EXACT
+from romkit.laws.shooting import CLEAN
 from romkit.laws.shorten import drop_shift
 from romkit.laws.trajectories import context_terms
-
-MANY = 10
-"""Samples for each term from which on all of them are fitted, and no terms are selected before."""
 
 # -- the law ---------------------------------------------------------------------------------------
 
@@ -94,10 +92,10 @@ class RationalLaw(LearnedField):
 
     @property
     def coefficient_count(self) -> int:
-        """Number of coefficients that are not zero, those of the denominator included."""
-        of_denominator = 1 + len(self.half)
-        count = self.polynomial.coefficient_count + int(self.numerator.count_nonzero())
-        return count + of_denominator
+        """Number of coefficients of all terms that were selected from, those of the denominator
+        included: as of a polynomial, whose terms all stay, so that the two compare.
+        """
+        return 2 * self.numerator.numel() + 1 + len(self.half)
 
     def context_half(self, c: Tensor) -> Tensor:
         """Return κ (...) at parameters c (..., p)."""
@@ -154,8 +152,7 @@ class Rational(TrajectoryEstimator):
     Rates are integrated from each sample to the next one along trajectories that join them, so that
     coefficients are those of a linear least-squares problem, beside κ and the power, which take steps
     of Gauss-Newton. The trajectories are first splines, then those of the law before, bent to the
-    samples: where the law is exact, the coefficients are. Terms are then dropped as
-    long as these trajectories come as near to the samples.
+    samples: where the law is exact, the coefficients are. The terms are selected anew along each.
 
     Args:
         degree: of the polynomials in the latents; by default 1 and 2 are tried.
@@ -214,13 +211,10 @@ class Rational(TrajectoryEstimator):
         return settings
 
     def compared(self, samples: LatentSamples, seed: int) -> RationalLaw:
-        settings = self._complete(samples)
-        # all terms at once are found in fewer rounds than the few that matter
-        enough = MANY * settings._columns(samples)
-        return settings._law(samples, most=max(2_000, enough), rounds=6)
+        return self._law(samples, most=2_000, rounds=10, nodes=8)
 
     def _fit(self, samples: LatentSamples, seed: int) -> RationalLaw:
-        return self._law(samples, most=6_000, rounds=15)
+        return self._law(samples, most=6_000, rounds=15, nodes=12)
 
     def _context_degree(self, samples: LatentSamples) -> int:
         if self.context_degree is not None:
@@ -272,17 +266,13 @@ class Rational(TrajectoryEstimator):
                     best, least = replace(self, latent=latent, power=power), error
         return best
 
-    def _complete(self, samples: LatentSamples) -> "Rational":
-        """Return these settings, or the first candidate where some of them are open."""
+    def _law(self, samples: LatentSamples, most: int, rounds: int, nodes: int) -> RationalLaw:
+        settings = self
         if None in (self.degree, self.context_degree, self.latent, self.power):
-            return self.candidates(samples)[0]
-        return self
-
-    def _law(self, samples: LatentSamples, most: int, rounds: int) -> RationalLaw:
-        settings = self._complete(samples)
-        intervals = _intervals(samples, settings, most)
-        found = _fitted(intervals, settings, rounds)
-        return _build_law(found, intervals, samples)
+            settings = self.candidates(samples)[0]
+        intervals = _intervals(samples, settings, most, nodes)
+        found = _iterated(intervals, _best_start(intervals, settings), rounds)
+        return _build_law(found.solution, intervals, samples)
 
 
 def _is_suitable(samples: LatentSamples) -> bool:
@@ -369,28 +359,23 @@ class _Solution(NamedTuple):
 
     Attributes:
         projector: (N, r) orthonormal columns of all terms that some equation has.
-        matrix: (r, r) products of these terms, each of norm 1.
-        support: (2 K q, m) terms of each equation.
-        normed: (r, m) coefficients of the terms of norm 1.
     """
 
     denominator: _Denominator
     coefficients: Tensor
     missed: Tensor
     projector: Tensor
-    matrix: Tensor
-    support: Tensor
-    normed: Tensor
 
 
-def _nodes(number: int = 6) -> tuple[Tensor, Tensor]:
+@cache
+def _nodes(number: int) -> tuple[Tensor, Tensor]:
     """Return nodes and weights of Gauss in [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(number)
     return torch.from_numpy((nodes + 1) / 2), torch.from_numpy(weights / 2)
 
 
-def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) -> _Intervals:
-    """Return intervals of samples, at most so many, joined by splines."""
+def _intervals(samples: LatentSamples, settings: Rational, most: int, nodes: int = 6) -> _Intervals:
+    """Return intervals of samples, at most so many, joined by splines at so many nodes."""
     from scipy.interpolate import CubicSpline  # slow to import
 
     boxes = boxed(samples)
@@ -402,8 +387,7 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
     times = trajectory_times(samples).double()
     z = samples.latents.double()
     w = basis.variables.on(z)(z).unflatten(0, (-1, len(times)))  # (n, T, m)
-    nodes, _ = _nodes()
-    at = times[:-1, None] + times.diff()[:, None] * nodes  # (T - 1, S)
+    at = times[:-1, None] + times.diff()[:, None] * _nodes(nodes)[0]  # (T - 1, S)
     paths = []
     for run in w:
         seen = run.isfinite().all(-1)
@@ -439,9 +423,10 @@ def _intervals(samples: LatentSamples, settings: Rational, most: int = 10**9) ->
 
 
 def _terms(intervals: _Intervals, w: Tensor, denominator: _Denominator) -> Tensor:
-    """Return terms (N, S, 2 K q) at states (N, S, m), those over the denominator behind the others."""
+    """Return terms (N, S, 2 K) of the latents at states (N, S, m), those over the denominator behind
+    the others.
+    """
     phi = torch.stack(torch.broadcast_tensors(*intervals.basis.library(w)), -1)
-    phi = (phi.unsqueeze(-1) * intervals.factors[:, None, None]).flatten(-2)
     return torch.cat([phi, phi / (1 + _share(intervals, w, denominator)[..., None])], -1)
 
 
@@ -452,20 +437,28 @@ def _share(intervals: _Intervals, w: Tensor, denominator: _Denominator) -> Tenso
     return ratio**denominator.power
 
 
+def _columns(intervals: _Intervals, denominator: _Denominator) -> Tensor:
+    """Return integrals (N, 2 K q) of the terms times those of the context."""
+    of_latents = _integrals(intervals, _terms(intervals, intervals.path, denominator))
+    return (of_latents.unsqueeze(-1) * intervals.factors.unsqueeze(1)).flatten(1)
+
+
+def _weights(intervals: _Intervals, solution: "_Solution") -> Tensor:
+    """Return coefficients (N, 2 K, m) of the terms of the latents at the contexts."""
+    grid = solution.coefficients.unflatten(0, (-1, intervals.factors.shape[-1]))
+    return torch.einsum("nq,kqm->nkm", intervals.factors, grid)
+
+
 def _integrals(intervals: _Intervals, values: Tensor) -> Tensor:
     """Return integrals (N, ...) of values (N, S, ...) at the nodes."""
-    _, weights = _nodes()
+    _, weights = _nodes(values.shape[1])
     return torch.einsum("ns...,s->n...", values, weights) * intervals.duration
 
 
-def _least_squares(
-    intervals: _Intervals, denominator: _Denominator, support: Tensor | None
-) -> _Solution:
+def _least_squares(intervals: _Intervals, denominator: _Denominator, support: Tensor) -> _Solution:
     """Return the coefficients whose rates lead from each sample to the next one."""
     target = (intervals.end - intervals.begin) / intervals.unit
-    columns = _integrals(intervals, _terms(intervals, intervals.path, denominator))
-    if support is None:
-        support = torch.ones(columns.shape[1], target.shape[1], dtype=torch.bool)
+    columns = _columns(intervals, denominator)
     some = support.any(1).nonzero().flatten()
     columns = columns[:, some]
     size = divisor(columns.norm(dim=0))
@@ -480,9 +473,7 @@ def _least_squares(
         normed[rows.unsqueeze(-1), alike] = _solved(R[:, rows], of_target[:, alike])
     coefficients = torch.zeros(support.shape, dtype=columns.dtype)
     coefficients[some] = normed / size.unsqueeze(-1) * intervals.unit
-    return _Solution(
-        denominator, coefficients, target - columns @ normed, Q, R.mT @ R, support, normed
-    )
+    return _Solution(denominator, coefficients, target - columns @ normed, Q)
 
 
 def _solved(columns: Tensor, target: Tensor) -> Tensor:
@@ -510,9 +501,9 @@ def _stepped(
     w = intervals.path
     u = _share(intervals, w, before)
     of_corners = intervals.corners @ half
-    number = solution.coefficients.shape[0] // 2
-    phi = _terms(intervals, w, before)[..., number:]  # Q over the denominator
-    rate = phi @ solution.coefficients[number:] / intervals.unit  # (N, S, m)
+    terms, weights = _terms(intervals, w, before), _weights(intervals, solution)
+    K = terms.shape[-1] // 2
+    rate = terms[..., K:] @ weights[:, K:] / intervals.unit  # (N, S, m) of Q over the denominator
     share = u / (1 + u)
     by_half = power * share / of_corners.unsqueeze(-1)
     by_power = -share * (w[..., latent].clamp(min=1e-12) / of_corners.unsqueeze(-1)).log()
@@ -538,12 +529,13 @@ def _joined(
 
     `reach`: largest state of these trajectories [largest datum].
     """
-    nodes, _ = _nodes()
+    nodes, _ = _nodes(intervals.path.shape[1])
     stops = torch.cat([nodes.new_zeros(1), nodes, nodes.new_ones(1)])
 
+    weights = _weights(intervals, solution) * intervals.duration.unsqueeze(-1)
+
     def rate(w: Tensor) -> Tensor:
-        terms = _terms(intervals, w.unsqueeze(1), solution.denominator).squeeze(1)
-        return terms @ solution.coefficients * intervals.duration
+        return (_terms(intervals, w.unsqueeze(1), solution.denominator) @ weights).squeeze(1)
 
     state, path = intervals.begin, []
     for h in stops.diff():
@@ -566,7 +558,7 @@ def _selected(intervals: _Intervals, denominator: _Denominator) -> tuple[Tensor,
     logarithm of the squares that are left.
     """
     target = (intervals.end - intervals.begin) / intervals.unit
-    columns = _integrals(intervals, _terms(intervals, intervals.path, denominator))
+    columns = _columns(intervals, denominator)
     columns = columns / divisor(columns.norm(dim=0))
     matrix, products = columns.mT @ columns, columns.mT @ target
     support = torch.zeros(products.shape, dtype=torch.bool)
@@ -620,40 +612,30 @@ def _forward(
 
 
 class _Found(NamedTuple):
-    """Solution, the trajectories of its own that it is along, and by how much these miss the samples
-    [typical changes].
-    """
+    """Solution, and by how much its trajectories miss the samples [typical changes]."""
 
     solution: _Solution
-    intervals: _Intervals
     error: float
 
 
 def _iterated(
-    intervals: _Intervals,
-    denominator: _Denominator,
-    rounds: int,
-    support: Tensor | None = None,
-    *,
-    settled: float = 1e-2,
+    intervals: _Intervals, denominator: _Denominator, rounds: int, *, settled: float = 1e-2
 ) -> _Found:
-    """Return the solution along trajectories of its own: of the terms of a support, or of all where
-    there are many samples for each, else of those that are selected anew in each round.
+    """Return the solution along trajectories of its own, whose terms are selected anew in each
+    round.
 
     `settled`: relative change of the error by which rounds end.
     """
-    columns = 2 * len(intervals.basis.names)
-    selects = support is None and len(intervals.begin) < MANY * columns
     best, last = None, math.inf
     for _ in range(rounds):
-        if selects:
-            support, _ = _selected(intervals, denominator)
+        support, _ = _selected(intervals, denominator)
+        # with one step a round, some starts end in another minimum
         for _ in range(3):
             denominator = _stepped(intervals, _least_squares(intervals, denominator, support))
         solution = _least_squares(intervals, denominator, support)
         intervals, error = _joined(intervals, solution)
         if best is None or error < best.error:
-            best = _Found(solution, intervals, error)
+            best = _Found(solution, error)
         if abs(error - last) < settled * last:
             break
         last = error
@@ -688,17 +670,6 @@ def _best_start(
         start = _Denominator(latent, power, half.expand(corners))
         several.append(_iterated(few, start, rounds))
     return min(several, key=attrgetter("error")).solution.denominator
-
-
-def _fitted(intervals: _Intervals, settings: Rational, rounds: int) -> _Solution:
-    """Return the solution of few terms where their trajectories come as near to the samples as those
-    of more, within a tenth.
-    """
-    found = _iterated(intervals, _best_start(intervals, settings), rounds)
-    before = found.solution
-    support, _ = _selected(found.intervals, before.denominator)
-    shorter = _iterated(found.intervals, before.denominator, rounds, support)
-    return shorter.solution if shorter.error <= 1.1 * found.error + EXACT else before
 
 
 def _build_law(found: _Solution, intervals: _Intervals, samples: LatentSamples) -> RationalLaw:
