@@ -381,9 +381,7 @@ class Equation(LearnedField):
 
     @property
     def _definitions(self) -> list[str]:
-        context = self.basis.context
-        warped = self.basis.context_library.definitions(context.symbols)
-        return self.basis.variables.definitions + warped + context.definitions
+        return self.basis.variables.definitions + self.basis.context.definitions
 
     def _check_single(self, method: str) -> None:
         if self.coefficients.ndim > 2:

@@ -43,10 +43,6 @@ class Library(abc.ABC):
     def __call__(self, x: Tensor) -> list[Tensor]:
         """Return values of the K terms at x (..., d), each (...)."""
 
-    def definitions(self, variables: Sequence[str]) -> list[str]:
-        """Return lines that define the further symbols in the names of terms."""
-        return []
-
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
         """Return the K terms at symbolic variables.
 

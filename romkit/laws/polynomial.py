@@ -14,7 +14,7 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.memory import refuse_too_large
 from romkit.integrators.region import Region
 from romkit.laws.base import Estimator, TrajectoryEstimator
-from romkit.laws.chebyshev import Chebyshev, reciprocal_pole
+from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.determined import warn_if_undetermined
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
@@ -83,9 +83,6 @@ class PolynomialLaw(TrajectoryEstimator):
         degree: in the latents (and their rates, for second order); by default chosen by forecasts
             of held-out contexts.
         context_degree: in the context, a total degree for several parameters; by default likewise.
-        poles: see `romkit.laws.Chebyshev`; none by default, so that polynomials are in the
-            context itself. Where degrees are chosen, polynomials in its inverse are tried with the
-            best of them.
         ridge: weight of the squares of the coefficients, beside the mean square distance from the
             data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
             the best of them, then ten times as much, as long as forecasts stay as good.
@@ -108,7 +105,6 @@ class PolynomialLaw(TrajectoryEstimator):
 
     degree: Count | None = None
     context_degree: Natural | None = None
-    poles: tuple[float, ...] = ()
     ridge: NotNegative = 1e-8
 
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
@@ -152,7 +148,7 @@ class PolynomialLaw(TrajectoryEstimator):
     @property
     def _context_terms(self) -> Chebyshev:
         """Terms of the context, where its degree is chosen."""
-        return Chebyshev(self.context_degree, self.poles)
+        return Chebyshev(self.context_degree)
 
     def refitted(
         self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
@@ -273,24 +269,6 @@ def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
         got = f"{terms} of degree {degree}"
         fix = "lower it, or give runs at more contexts"
         raise InputError("context_degree", expected=expected, got=got, fix=fix)
-
-
-def _poles(samples: LatentSamples) -> tuple[float, ...]:
-    """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
-    for those that have a coordinate already, and for inputs.
-    """
-    if samples.parameters.coordinates:
-        return ()
-    shift = samples.parameters.shift.tolist()
-    scale = samples.parameters.scale.tolist()
-    poles = [0.0] * len(shift)
-    number = len(shift) - len(samples.control_names)
-    for k in range(number):
-        low = shift[k] - scale[k]
-        high = shift[k] + scale[k]
-        if 0 < low < high:
-            poles[k] = reciprocal_pole(low, high)
-    return tuple(poles)
 
 
 def number_of_contexts(samples: LatentSamples) -> int:

@@ -213,8 +213,15 @@ class Rational(TrajectoryEstimator):
     def compared(self, samples: LatentSamples, seed: int) -> RationalLaw:
         return self._law(samples, most=2_000, rounds=10, nodes=8)
 
+    def refitted(
+        self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
+    ) -> RationalLaw:
+        """Fit the law by more intervals and nodes, from the denominator of another one."""
+        assert isinstance(law, RationalLaw)
+        return self._law(samples, most=4_000, rounds=15, nodes=12, near=law)
+
     def _fit(self, samples: LatentSamples, seed: int) -> RationalLaw:
-        return self._law(samples, most=6_000, rounds=15, nodes=12)
+        return self.refitted(self.compared(samples, seed), samples, seed)
 
     def _context_degree(self, samples: LatentSamples) -> int:
         if self.context_degree is not None:
@@ -266,12 +273,24 @@ class Rational(TrajectoryEstimator):
                     best, least = replace(self, latent=latent, power=power), error
         return best
 
-    def _law(self, samples: LatentSamples, most: int, rounds: int, nodes: int) -> RationalLaw:
+    def _law(
+        self,
+        samples: LatentSamples,
+        most: int,
+        rounds: int,
+        nodes: int,
+        near: RationalLaw | None = None,
+    ) -> RationalLaw:
         settings = self
         if None in (self.degree, self.context_degree, self.latent, self.power):
             settings = self.candidates(samples)[0]
         intervals = _intervals(samples, settings, most, nodes)
-        found = _iterated(intervals, _best_start(intervals, settings), rounds)
+        if near is None:
+            start = _best_start(intervals, settings)
+        else:
+            unit = intervals.basis.variables.scale[near.latent]
+            start = _Denominator(near.latent, near.power, near.half / unit)
+        found = _iterated(intervals, start, rounds)
         return _build_law(found.solution, intervals, samples)
 
 

@@ -256,7 +256,7 @@ def unshifted(law: Equation, samples: LatentSamples) -> Equation:
         return law
     context_library: Library = basis.context_library
     context = basis.context
-    if isinstance(context_library, Chebyshev) and not any(context_library.poles):
+    if isinstance(context_library, Chebyshev):
         context_library = Polynomial(context_library.degree)
         context = drop_shift(context)
     plain = replace(

@@ -28,13 +28,14 @@ from romkit.data.coordinates import (
 from romkit.laws import Estimator
 from romkit.laws.choice import ALL, LawCandidate, Space
 from romkit.laws.decoding import make_judge
+from romkit.laws.polynomial import HIGHEST
 from romkit.laws.sources import placed
 from romkit.learning.interpolation import Interpolation
 from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
 from romkit.select import Policy
 from romkit.verbs.fit import fit
-from romkit.verbs.law import KINDS, law_settings
+from romkit.verbs.law import BOUNDED, KINDS, law_settings
 
 METHOD = "polynomial-manifold"
 
@@ -300,7 +301,7 @@ def rungs(
     has_any = False
     for latents in _ladder(n, latent_dim):
         # equations of physical quantities have few terms
-        usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else KINDS
+        usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else BOUNDED
         of_laws = usual if kinds is None else kinds
         settings = map(law_settings, of_laws)
         rung = _list_laws(spaces, latents, settings, seconds, seed, refusals)
@@ -310,6 +311,22 @@ def rungs(
         useless += _useless(rung, Policy())
     if not has_any:
         raise refusals[0]
+
+
+def rational_laws(
+    spaces: Spaces,
+    latent_dim: int | None,
+    kinds: Sequence[str | Estimator] | None,
+    seconds: float,
+    seed: int,
+) -> list[ModelCandidate]:
+    """List rational laws of complete states behind which a ladder of latents does not begin: states
+    that are concentrations say are divided by, and latents are not.
+    """
+    n = spaces.data.sizes["component"]
+    if kinds is not None or latent_dim not in (None, n) or not SPARSE < n <= max(HIGHEST):
+        return []
+    return _list_laws(spaces, 0, [law_settings("rational")], seconds, seed, [])
 
 
 def _useless(

@@ -32,6 +32,7 @@ from romkit.learning.candidates import (
     RunsCandidate,
     Spaces,
     interpolations,
+    rational_laws,
     rungs,
 )
 from romkit.learning.interpolation import obstacle
@@ -274,7 +275,9 @@ def _tried(
     if laws == []:  # they alone were asked for; a law is beside them, for model.of_law()
         of_runs = preferred(search([of_runs_alone], number, policy, seconds), policy)
         return of_runs + preferred(search(ladder, number, policy, seconds), policy)
-    return preferred(search(ladder, number, policy, seconds, of_runs_alone), policy)
+    plain, changed = of_runs_alone[:1], of_runs_alone[1:]
+    others = [*plain, *rational_laws(spaces, latent_dim, laws, seconds, seed), *changed]
+    return preferred(search(ladder, number, policy, seconds, others), policy)
 
 
 def _chosen(order: Sequence[Trial], policy: Policy) -> Chosen:

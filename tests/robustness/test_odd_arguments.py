@@ -24,7 +24,6 @@ def pod(runs):
 
 
 LAWS = {
-    "poles of other variables": PolynomialLaw(degree=2, poles=(1.0, 2.0)),
     "a step that no integer holds": NeuralODE(
         hidden=(4,), step=2.0**80, regression_steps=2, shooting_steps=1
     ),

@@ -8,13 +8,11 @@ import sympy
 import torch
 
 import romkit
-from romkit.laws import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
-from romkit.laws.chebyshev import reciprocal_pole
+from romkit.laws import DMD, LatentSamples, OperatorInference, SINDy
 from romkit.laws.decoding import make_judge
 from romkit.laws.folds import drop_runs, folds_of
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Fourier, Functions, Polynomial
-from romkit.laws.scaling import Scaling
 from romkit.laws.sources import followed_samples
 from romkit.numerics import LOST
 from romkit.solvers import RK4
@@ -84,20 +82,6 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
         of_pieces.append(float(torch.cat(errors).mean()))
     assert abs(whole[1] / whole[0] - 1) < 0.2
     assert of_pieces[1] / of_pieces[0] > 2.5
-
-
-def test_a_law_in_the_inverse_of_the_context_prints_it_and_comes_back(samples, tmp_path):
-    """Such a law has no rates at c = 0, where nothing was fitted either."""
-    pole = (2.0 - 0.5) / (2.0 + 0.5)
-    settings = PolynomialLaw(degree=3, context_degree=1, poles=(pole,))
-    law = settings.compared(samples, 0)
-    half = torch.tensor([0.75], dtype=torch.float64)
-    context = Scaling(("mu",), shift=half + 0.5, scale=half)
-    law = replace(law, basis=replace(law.basis, context=context))
-    back = romkit.load(romkit.save(law, tmp_path / "law"))
-    assert torch.equal(back.coefficients, law.coefficients)
-    definitions = [line.strip() for line in str(law).splitlines()[-2:]]
-    assert definitions == ["w(δmu) = (δmu + 0.6) / (1 + 0.6 δmu)", "δmu = (mu - 1.25) / 0.75"]
 
 
 def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
@@ -201,21 +185,6 @@ def test_of_long_equations_the_terms_that_matter_are_written_first():
     assert "z1" not in line
     assert "smaller terms: 1" in line
     assert "90.0 z1" in law.formulas(2, most=3)[0]
-
-
-def test_a_law_in_the_inverse_of_a_parameter_is_written_in_its_powers():
-    period = np.linspace(0.8, 2.0, 7)
-    phase = TIMES.numpy() / period[:, None]
-    circles = np.stack([np.cos(phase), np.sin(phase)], axis=-1)
-    data = romkit.data.from_arrays(circles, TIMES.numpy(), context={"p": period})
-    identity = romkit.fit("identity", data, verbose=False)
-    settings = PolynomialLaw(degree=1, context_degree=1, poles=(reciprocal_pole(0.8, 2.0),))
-    law = settings.fit(identity, data)
-    x, y, p = sympy.symbols("x0 x1 p")
-    for equation, expected in zip(law.to_sympy(), (-y / p, x / p), strict=True):
-        difference = (equation.rhs - expected).expand().as_coefficients_dict()
-        assert set(difference) <= {1, x, y, 1 / p, x / p, y / p}
-        assert max(map(abs, difference.values())) < 1e-4
 
 
 def test_sympy_and_the_law_agree_on_any_terms():
