@@ -153,7 +153,20 @@ def lost(results: Results, column: str) -> str:
     if not measured:
         return "-"
     number, all_starts = (sum(row[name] for row in measured) for name in ("lost", "starts"))
-    return f"{number:.0f} of {all_starts:.0f}; {max(row['ratio'] for row in measured):.3g}"
+    largest = max(row["ratio"] for row in rows if "ratio" in row)
+    return f"{number:.0f} of {all_starts:.0f}; {largest:.3g}"
+
+
+def ratios(results: Results) -> str:
+    """Return table of the errors of bounded and of free laws."""
+    rows = _of(results.rows("bounded", "now"), ours.NAME)
+    lines = [
+        {"data": name, "error": "refused", "free": "-", "ratio": "-"}
+        if "refused" in row
+        else {"data": name} | {key: f"{row[key]:.3g}" for key in ("error", "free", "ratio")}
+        for name, row in rows.items()
+    ]
+    return table(lines, caption="## Errors of bounded laws beside free ones [deviations]")
 
 
 def overview(results: Results) -> str:
@@ -270,6 +283,7 @@ def page(found: dict) -> str:
     results = Results(found)
     parts = [scores(results, board) for board in ("Lorenz", "KS") if results.each(board)]
     parts += [systems(results)] if results.each("dysts") else []
+    parts += [ratios(results)] if results.rows("bounded", "now") else []
     return filled(
         Path(__file__).with_name("page.template"),
         device=found["device"],
