@@ -20,7 +20,6 @@ from romkit.laws.equations import Equation
 from romkit.laws.features import Features
 from romkit.laws.judge import Judge
 from romkit.laws.libraries import Polynomial
-from romkit.laws.operators import DMD
 from romkit.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.laws.scaling import Scaling
 from romkit.laws.shooting import (
@@ -180,18 +179,15 @@ class PolynomialLaw(TrajectoryEstimator):
         return self._shot(samples, Fit.whole)
 
     def affordable(self, samples: LatentSamples, seconds: float) -> "Sequence[Estimator]":
-        """List candidates that can be fitted to windows of one length within some seconds; where the
-        degrees are open and none can, DMD, which is linear least squares and has no windows.
+        """List candidates that can be fitted to windows of one length within some seconds.
 
         Raises:
-            InputError: none can, of the degrees that are given.
+            InputError: none can.
         """
         candidates = self.candidates(samples)
         settings = [c for c in candidates if TRIALS * c._step(samples) <= seconds]
         if settings:
             return settings
-        if self.degree is None and self.context_degree is None:
-            return [DMD()]
         expected = f"{TRIALS * candidates[0]._step(samples):.2g} or more for {candidates[0]}"
         fix = "fewer latents, or kinds=['dmd']"
         raise InputError("seconds", expected=expected, got=f"{seconds:.2g} for each fit", fix=fix)
@@ -200,7 +196,8 @@ class PolynomialLaw(TrajectoryEstimator):
         """Return seconds of a step of Gauss-Newton: of its products of derivatives by the
         coefficients of a run, and of its solution for all of them.
 
-        `speed`: operations of a processor in a second, in products of matrices.
+        `speed`: operations of a processor in a second, in products of matrices: half of the 3.8e10 and
+        4.5e10 that steps of 1 092 and 4 620 coefficients were measured to make on an EPYC core.
         """
         m = samples.targets.shape[-1]
         of_a_run = math.comb(samples.inputs.shape[-1] + self.degree, self.degree) * m

@@ -35,7 +35,7 @@ from romkit.projections import Projection
 from romkit.projections.polynomial import CHOSEN
 from romkit.select import Policy
 from romkit.verbs.fit import fit
-from romkit.verbs.law import BOUNDED, KINDS, law_settings
+from romkit.verbs.law import BOUNDED, KINDS, affordable, law_settings
 
 METHOD = "polynomial-manifold"
 
@@ -377,7 +377,7 @@ def _list_laws(
     for kind in kinds:
         try:
             samples, _ = spaces.space(kind, latents, 0)
-            settings = kind.affordable(samples, seconds / (1 + len(spaces.folds)))
+            settings = affordable(kind, samples, seconds / (1 + len(spaces.folds)))
         except InputError as refusal:
             refusals.append(refusal)
             continue

@@ -17,7 +17,7 @@ from romkit.core.tensors import copy_to_device
 from romkit.data import check_states
 from romkit.engine import Device
 from romkit.integrators import LearnedField
-from romkit.laws import LAWS, Equation, Estimator, chaos
+from romkit.laws import DMD, LAWS, Equation, Estimator, LatentSamples, PolynomialLaw, chaos
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
@@ -189,6 +189,21 @@ def law_settings(kind: str | Estimator) -> Estimator:
     return LAWS[name]()
 
 
+def affordable(kind: Estimator, samples: LatentSamples, seconds: float) -> Sequence[Estimator]:
+    """List settings of a kind that can be fitted within some seconds of the processor; in place of
+    polynomials of any degree, where none can, DMD, which is linear least squares and has no windows.
+
+    Raises:
+        InputError: none can.
+    """
+    try:
+        return kind.affordable(samples, seconds)
+    except InputError:
+        if kind != PolynomialLaw():
+            raise
+        return [DMD()]
+
+
 def chosen_settings(
     estimator: Estimator, projection: ProjectionFamily, data: xr.Dataset, seed: int
 ) -> Estimator:
@@ -221,7 +236,7 @@ def _candidates(
             several = kind.choices(family, shapes)
             judge = judge or make_judge(family, shapes, several[0])
             folds = folds_of(several[0])
-            settings = kind.affordable(several[0], seconds / (1 + len(folds)))
+            settings = affordable(kind, several[0], seconds / (1 + len(folds)))
         except InputError as error:
             refusals.append(error)
             continue
