@@ -56,7 +56,7 @@ def assimilate(
         sensors: observed components; all by default.
         smooth: estimates from all observations in place of those until then (the ensemble Kalman
             smoother).
-        level: of the intervals, for a context that stays. They hold one that drifts, or has just
+        level: of the intervals, for a constant context. They hold one that drifts, or has just
             jumped, less often.
         **settings: of `romkit.Tracker`, and known parameters; without `false_alarms=` there are no
             tests.

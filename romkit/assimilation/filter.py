@@ -87,7 +87,7 @@ class Tracker:
         inflation: factor of the deviations of members after each observation.
         false_alarms: share of runs in which a test fails by chance; None for no tests. It holds for
             runs like the training trajectories, as long as they are, with all sensors at the
-            interval below (`alarms_hold_for`), at a context that stays.
+            interval below (`alarms_hold_for`), at a constant context.
         interval: between observations when thresholds are measured; that of the training data by
             default.
         window: observations that a test looks at.
@@ -264,8 +264,8 @@ class Tracker:
         return numbers
 
     def _test(self, values: Array, seen: Array) -> bool:
-        """Set the values of the tests and the alarm; whether the context has jumped, so that members
-        spread or start anew.
+        """Set the values of the tests and the alarm; whether the context has jumped, so that
+        members spread or start anew.
         """
         if self._taken < 2 * self._window:
             return False
@@ -289,8 +289,8 @@ class Tracker:
         share: float,
         seed: int,
     ) -> None:
-        """Set thresholds by Gumbel's distribution of the largest value of each test in a run without
-        a fault.
+        """Set thresholds by Gumbel's distribution of the largest value of each test in a run
+        without a fault.
         """
         times = data.times.numpy()
         every = 1
@@ -367,8 +367,8 @@ class Tracker:
         return views
 
     def _walk(self, std: Array, move: Callable[..., Any]) -> Array:
-        """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
-        sensors see of them (N, s).
+        """Change the contexts of members by random numbers, and states by `view` or `forecast`;
+        what sensors see of them (N, s).
         """
         w, c = self._parted()
         steps = self._rng.standard_normal((self._count, len(self._free)))
@@ -431,8 +431,8 @@ class Tracker:
     # -- observations ------------------------------------------------------------------------------
 
     def _analyse(self, values: Array, views: Array, number: int) -> None:
-        """Update members by so many observed numbers (s,), which they see as (N, s), both in units of
-        their deviations (ETKF).
+        """Update members by so many observed numbers (s,), which they see as (N, s), both in units
+        of their deviations (ETKF).
         """
         n = self._count - 1
         basis = _mean_free(self._count)  # (N, n)
@@ -535,8 +535,8 @@ def _contexts(data: Trajectories, context_names: Sequence[str], known: dict[str,
 def _learned(
     model: Exact | Noisy, data: Trajectories, c: Array, free: list[int], rows: Tensor
 ) -> tuple[Array, Array, Array, int]:
-    """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
-    d; the errors of the model on training data are measured on the way, at their own contexts.
+    """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,),
+    and d; the errors of the model on training data are measured on the way, at their own contexts.
     """
     initial = data.contexts.initial.numpy()
     fields = (data.states, data.velocities)[: model.order]

@@ -127,7 +127,7 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
 
 
 def _check_ambiguous(ctx: Context, names: Sequence[str]) -> None:
-    """Raise where an option is called like a parameter, and either may be meant."""
+    """Raise if an option has the name of a parameter, so that either may be meant."""
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(parameter.name)
         if source is None or source.name != "COMMANDLINE":

@@ -109,7 +109,7 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
 
 
 def _heading(tokens: "Sequence[Token]") -> str:
-    """Return text of the first heading of the first level, which is the token behind it."""
+    """Return the text of the first heading of level one."""
     for token, text in itertools.pairwise(tokens):
         if token.tag == "h1":
             return text.content

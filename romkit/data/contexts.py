@@ -136,7 +136,7 @@ class Contexts(NamedTuple):
 
         initial = path(times[0])
         if not moving:
-            # maps of a context that stays are set up once, not at every evaluation
+            # maps of a constant context are set up once, not at every evaluation
             return unchecked(cls)(initial, initial)
         rows = [path(t) for t in times]
         _check_number(", ".join(moving), times, rows)
@@ -193,7 +193,7 @@ def _checked_course(values: Tensor, times: Tensor) -> Tensor:
     """
     if len(times) < 2:
         raise InputError(
-            "data", expected="two times or more", got="one", fix="give a context that stays"
+            "data", expected="two times or more", got="one", fix="give a constant context"
         )
     values = held(values)
     if not bool(values.isfinite().all()):

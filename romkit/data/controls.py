@@ -47,7 +47,7 @@ def control_names(data: xr.Dataset) -> Names:
 
 @validated
 def control_matrix(data: xr.Dataset) -> Array:
-    """(trajectories, times, q) inputs of a dataset, q = 0 where it has none.
+    """Return the inputs (trajectories, times, q) of a dataset; q = 0 if it has none.
 
     Raises:
         InputError: there are no trajectories or times.

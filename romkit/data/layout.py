@@ -375,7 +375,7 @@ def component_names(data: xr.Dataset | xr.DataArray) -> Names:
 
 
 def _are_places(values: Array, wanted: Array, *, rounded: float = 0.01) -> bool:
-    """Tell whether coordinates (k,) are these, numbers up to a small part of their spacing.
+    """Tell whether coordinates (k,) agree; numbers may differ by a small part of their spacing.
 
     `rounded`: difference of coordinates, in their spacing, up to which they are places with
     fewer digits.

@@ -133,10 +133,10 @@ def _check_parts(
                 "variables",
                 expected=f"shape (trajectories, {count}, {n})",
                 got=f"{name} {values.shape}",
-                fix="match times and names",
+                fix="give one entry for each time and each name",
             )
         number = len(values)
-    # contexts that stay, and that vary
+    # constant contexts, and varying ones
     shapes = ((number, parameters), (number, count, parameters))
     if contexts.shape not in shapes:
         raise InputError(

@@ -196,7 +196,7 @@ class LatentField(LatentDynamics):
         return integrate(self.field(problem), start, times, engine=engine, label="reduced model")
 
     def _default_solver(self, problem: Problem, engine: str, start: Tensor) -> Solver:
-        """Exact steps of an affine field at a context that stays, which are not compiled; else
+        """Exact steps of an affine field at a constant context, which are not compiled; else
         steps whose error is controlled.
 
         A member is lost far beyond its start and the samples of a law, whatever their unit.
@@ -262,8 +262,8 @@ class LearnedField(LatentField, Display):
         return [repr(self)]
 
     def formulas(self, digits: Count = 4, most: Count | None = None) -> list[str]:
-        """Return the law as formulas, a line for each latent; of one without terms, as a network, its
-        description.
+        """Return the law as formulas, a line for each latent; of one without terms, as a network,
+        its description.
 
         Args:
             digits: of numbers.

@@ -46,7 +46,7 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
     returned unchanged.
 
     Args:
-        problem: of first order, at contexts that stay, with the identity as metric.
+        problem: of first order, at constant contexts, with the identity as metric.
         quadratic: its field with the contexts bound, for states (..., r).
     """
     P = problem.path.operator
@@ -65,7 +65,7 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
 
 
 def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
-    """Tell whether the field is quadratic, without inputs, at contexts that stay."""
+    """Tell whether the field is quadratic, without inputs, at constant contexts."""
     if quadratic is None or problem.control is not None:
         return False
     return problem.path.operator is not None
@@ -92,7 +92,7 @@ def _contract_latents(problem: Problem, field: "Polynomial | NormalEquations") -
     """Problem in the latents alone, whose field gives their rate."""
     # latents decode to themselves, so that any dynamics has the rate as it is
     P = problem.path.operator
-    assert P is not None  # at a context that stays
+    assert P is not None  # at a constant context
     latents = P.resize_operator(Unchanged(), P.latent_dim)
     return FirstOrder(Path.constant(latents), lambda t, z: field(z))
 

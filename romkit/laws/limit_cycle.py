@@ -31,8 +31,8 @@ DEGREES = 1, 2, 3, 4, 5
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class LimitCycleLaw(LearnedField):
-    """ż = v(s; c) γ'(s; c) - κ (z - γ(s; c)): along a closed orbit γ at its measured speed v, and back
-    to it, where γ(s) is the point nearest to z.
+    """ż = v(s; c) γ'(s; c) - κ (z - γ(s; c)): along a closed orbit γ at its measured speed v, and
+    back to it, where γ(s) is the point nearest to z.
 
     The place s in [0, 1) along the orbit is half the phase φ and half the length: jumps have a part of
     it, and so have places where the motion rests.
@@ -245,7 +245,7 @@ class LimitCycle(TrajectoryEstimator):
 
 
 def _check(samples: LatentSamples) -> None:
-    """Raise where samples are no trajectories of first order at contexts that stay, or have inputs."""
+    """Raise where samples are no trajectories of first order at constant contexts, or have inputs."""
     got = None
     if samples.order != 1:
         got = "second order"
@@ -254,7 +254,7 @@ def _check(samples: LatentSamples) -> None:
     elif not _contexts_stay(samples):
         got = "contexts that move"
     if got is not None:
-        expected = "motion of first order, without inputs, at contexts that stay"
+        expected = "motion of first order, without inputs, at constant contexts"
         raise InputError("data", expected=expected, got=got, fix="take another kind of law")
 
 

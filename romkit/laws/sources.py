@@ -464,7 +464,7 @@ class Encoder(NamedTuple):
         """
         data = self.data
         if len(rates) == 2 and drift is not None:
-            expected = "a context that stays for a law of order 2"
+            expected = "a constant context for a law of order 2"
             fix = "drop the acceleration, for one of order 1"
             raise InputError("data", expected=expected, got="one that moves", fix=fix)
         if "transient" in data.attrs:

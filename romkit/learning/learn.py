@@ -237,7 +237,9 @@ def _refuse_motion_options(**options: object) -> None:
 
 
 class Chosen(NamedTuple):
-    """The preferred trial, and the manifold with the best law, which it is but for interpolated runs."""
+    """The preferred trial, and the manifold with the best law, which it is but for interpolated
+    runs.
+    """
 
     trial: Trial
     model: ModelCandidate
@@ -263,7 +265,7 @@ def _tried(
         if laws == [] and hindrance:
             raise InputError(
                 "kinds",
-                expected="runs that can be interpolated: without inputs, at contexts that stay, "
+                expected="runs that can be interpolated: without inputs, at constant contexts, "
                 "and of one length",
                 got=hindrance,
                 fix="leave it out, kinds=None: a law learns from these",

@@ -72,7 +72,7 @@ def describe_interpolation(learned: Judged) -> str:
 
 
 def coordinates(learned: Judged) -> str:
-    """Return coordinates that the law moves, in words."""
+    """Describe the coordinates of the law."""
     components = learned.train.sizes["component"]
     if _is_complete(learned):
         return f"all {components} components as they are"

@@ -90,7 +90,7 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
     if any("time" in data[name].dims for name in system.context_names):
         raise InputError(
             "data",
-            expected="contexts that stay",
+            expected="constant contexts",
             got="some that move",
             fix="give runs at constant contexts",
         )

@@ -6,7 +6,7 @@ from romkit.core.types import Array
 
 
 def folds(contexts: Array, number: int, seed: int = 0) -> list[Array]:
-    """Divide runs into folds of whole contexts, which lie between contexts that stay.
+    """Divide runs into folds of whole contexts, which lie between constant contexts.
 
     Contexts at an end of a parameter are in no fold, since a fit without them extrapolates, unless
     fewer than two lie between others: then all are. A fold has every k-th context, so that those

@@ -23,7 +23,7 @@ class Sums(NamedTuple):
         features: (N, Q K); the monomials (N, K) alone where the context of the piece stays.
         gram: of the features.
         moments: of features with the residual, (Q K, R) or (K, R).
-        terms: (Q,) at the context that stays, else None.
+        terms: (Q,) at the constant context, else None.
     """
 
     features: Tensor
@@ -67,7 +67,7 @@ def summed(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
 
 
 def _at_contexts(sums: Sequence[Sums]) -> Pair:
-    """Gram matrix (Q K, Q K) and moments (Q K, R) of pieces at contexts that stay: sums of
+    """Gram matrix (Q K, Q K) and moments (Q K, R) of pieces at constant contexts: sums of
     Kronecker products, without a pass over the snapshots.
     """
     terms = torch.stack([piece.terms for piece in sums if piece.terms is not None])  # (C, Q)

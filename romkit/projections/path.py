@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Path:
     """Operators P(t) = projection(c(t)) along a context c(t), with the motion of their manifold.
 
-    `Path.constant(P)` is the path of a context that stays; it costs nothing.
+    `Path.constant(P)` is the path of a constant context; it costs nothing.
 
     Args:
         projection: in float64, since rates are differences.
@@ -65,7 +65,7 @@ class Path:
                 "times",
                 expected="two or more",
                 got="one",
-                fix="give Path.constant(projection(...)) for a context that stays",
+                fix="give Path.constant(projection(...)) for a constant context",
             )
         self.context = context
         self._family = projection.operator
@@ -74,7 +74,7 @@ class Path:
 
     @classmethod
     def constant(cls, operator: Operator) -> "Path":
-        """Return the path of an operator at a context that stays.
+        """Return the path of an operator at a constant context.
 
         Raises:
             InputError: no operator.

@@ -47,7 +47,7 @@ class Declared:
     time: str | None = None
 
     def complete_names(self, names: Iterable[object]) -> "Declared":
-        """Return the roles of these names, of which the user may have left units out."""
+        """Complete the names that the user gave without units, by the full names in the data."""
         spellings = list(dict.fromkeys(map(str, names)))
         full: dict[str, Any] = {}
         for role, value in asdict(self).items():

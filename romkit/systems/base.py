@@ -188,7 +188,7 @@ class SystemThroughBasis(System):
     def field(
         self, context: Tensor | float | ContextFunction | None = None, **named: object
     ) -> Field:
-        """Like `System.field`; tensors are summed at a context that stays once, and not at every
+        """Like `System.field`; tensors are summed at a constant context once, and not at every
         evaluation.
         """
         if isinstance(self.image, Sampled) or varies(context):
@@ -261,8 +261,8 @@ class SystemThroughBasis(System):
 
     @functools.cached_property
     def sketch(self) -> Projected:
-        """Random combinations of W^(1/2) times the velocity outside of the subspace, for `unresolved`;
-        of 32 a length has an error of about an eighth.
+        """Random combinations of W^(1/2) times the velocity outside of the subspace, for
+        `unresolved`; of 32 a length has an error of about an eighth.
         """
         modes = self.basis.modes  # (n, r)
         n = len(modes)

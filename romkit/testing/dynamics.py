@@ -69,7 +69,7 @@ def beginning(p: Probe, order: int) -> Tensor:
 
 
 def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
-    """On an invariant manifold the latent trajectory is the known one, at contexts that stay and
+    """On an invariant manifold the latent trajectory is the known one, at constant contexts and
     that move.
     """
     w0, constant = beginning(p, order), Path.constant(p.operator)

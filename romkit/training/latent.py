@@ -69,7 +69,7 @@ class EvenTrajectories(NamedTuple):
         if not torch.equal(context, at_start):
             raise InputError(
                 "data",
-                expected="contexts that stay for rollouts",
+                expected="constant contexts for rollouts",
                 got="one that moves",
                 fix="train on snapshots alone (rollouts=None, phase=None)",
             )

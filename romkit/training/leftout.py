@@ -30,7 +30,7 @@ class LeftOutRollouts:
     """Rollouts by the equations from the first states of runs at contexts that a fit has left out.
 
     Args:
-        data: runs at contexts that stay, in the coordinates that the maps see.
+        data: runs at constant contexts, in the coordinates that the maps see.
         system: of order one, in these coordinates.
     """
 

@@ -259,7 +259,7 @@ def error_estimate(
 
     Args:
         run: what `romkit.follow`, `romkit.rollout` or, for first order, `romkit.forecast` returned,
-            at contexts that stay; or without a system what `Ensemble.follow` returned.
+            at constant contexts; or without a system what `Ensemble.follow` returned.
         system: the full model, or its image in a basis for a run in coordinates.
         known: `romkit.rollout` of the same model at other contexts, ten or more, or any run with
             its `nrmse`. Contexts that the model was trained on are optimistic: intervals from them
@@ -381,7 +381,7 @@ def _check_system(argument: str, run: xr.Dataset, system: System, windows: int) 
         )
     if any("time" in run[name].dims for name in system.context_names):
         raise InputError(
-            argument, expected="a context that stays", got="one that moves", fix="follow it at one"
+            argument, expected="a constant context", got="one that moves", fix="follow it at one"
         )
     check_components(argument, run, system.state_names)
     if run.sizes["component"] != len(system.state_units):

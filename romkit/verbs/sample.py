@@ -503,7 +503,7 @@ def _check_contexts(names: Sequence[str], moving: bool) -> None:
         return
     raise InputError(
         "source",
-        expected="a system, or trajectories, with contexts that stay",
+        expected="a system, or trajectories, with constant contexts",
         got=", ".join(names) or "no context",
         fix="romkit.fit needs no choice of them",
     )

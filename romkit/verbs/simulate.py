@@ -126,7 +126,7 @@ def _check_moving(system: System, contexts: Contexts, executor: Pool | None) -> 
     if executor is not None:
         raise InputError(
             "executor",
-            expected="contexts that stay",
+            expected="constant contexts",
             got="one that moves in time",
             fix="leave executor out; all trajectories are computed together",
         )

@@ -207,7 +207,7 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         (waves, {"rollouts.every": 100}, "rollouts.every"),
         (turned, {}, "data"),
         (uneven, {}, "data"),
-        (moving, {}, "contexts that stay for rollouts"),
+        (moving, {}, "constant contexts for rollouts"),
     ):
         given = {"callback": lambda epoch: 1 / 0} | ROLLOUTS | more  # refused before training
         refused(fact, romkit.fit, "ncae", data, epochs=1, **given)
