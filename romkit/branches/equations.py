@@ -209,20 +209,27 @@ class Returns(Equations):
     Args:
         flow: parameters (B,), states (B, d) and a time -> states at that time.
         course: parameter (1,), state (1, d) and a time -> states (N, d) at even times up to it.
+        period: of a force, or unit of the period, so that T is about one.
     """
 
     rank = 1e-7
     noise = 1e-9
 
-    def __init__(self, field: Field, flow: Flow, course: Flow):
+    def __init__(self, field: Field, flow: Flow, course: Flow, period: float):
         super().__init__(field)
         self.flow = flow
         self.course = course
+        self.period = period
         self.step = DIFFERENCE
 
     @abc.abstractmethod
     def __call__(self, u: Array) -> Array:
         """Return residuals (B, k) at u (B, k + 1)."""
+
+    def ends(self, parameter: Array, w: Array, time: float) -> Array:
+        """Return states (B, d) after a time of states w (B, d), at parameters (B,)."""
+        with torch.no_grad(), one_thread(), runtime.bars(False):
+            return self.flow(parameter, torch.from_numpy(w.copy()), time).numpy()
 
     def linearised(self, u: Array) -> Linearisation:
         """Return residual and Jacobian at u, by one call for all differences."""
@@ -291,18 +298,9 @@ class Returns(Equations):
 
 
 class Orbits(Returns):
-    """φ_T(w; λ) = w of u = (w, T, λ), with w on a plane across the field.
-
-    Args:
-        flow, course: as of `Returns`.
-        unit: of the period, so that T is about one.
-    """
+    """φ_T(w; λ) = w of u = (w, T, λ), with w on a plane across the field."""
 
     tail = 2
-
-    def __init__(self, field: Field, flow: Flow, course: Flow, unit: float = 1.0):
-        super().__init__(field, flow, course)
-        self.unit = unit
 
     def anchor(self, u: Array) -> Array:
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
@@ -322,15 +320,11 @@ class Orbits(Returns):
         equilibrium.
         """
         w = u[:-2]
-        period = self.unit * u[-2]
+        period = self.period * u[-2]
         speed = float(self._rate(u) @ self.normal)
         length = speed * period / np.sqrt(len(w))
         size = 1 + np.sqrt((w**2).mean())
         return length < shortest * size
-
-    def after(self, parameter: Array, w: Array, time: float) -> Array:
-        """State (d,) after a time of a state w (d,), at a parameter (1,)."""
-        return _ends(self.flow, parameter, w[None], time)[0]
 
     def _rate(self, u: Array) -> Array:
         """f (d,) at the state of u."""
@@ -352,10 +346,10 @@ class Orbits(Returns):
         periods = u[:, -2]
         parameter = u[:, -1]
         period = periods[0]
-        time = self.unit * float(period)
-        ends = _ends(self.flow, parameter, w, time)
+        time = self.period * float(period)
+        ends = self.ends(parameter, w, time)
         # one run serves all periods: the steps of differences are too short to bend the orbit
-        late = self.unit * (periods - period)
+        late = self.period * (periods - period)
         rates = self.rate(ends, parameter)
         ends = ends + late[:, None] * rates
         distance = (w - self.origin) @ self.normal
@@ -367,7 +361,7 @@ class Orbits(Returns):
 
     def spectrum(self, u: Array, jacobian: Array) -> Spectrum:
         """Multipliers but the trivial one, and logarithms of their moduli."""
-        values = self.multipliers(u, self.linear(jacobian), self.unit * float(u[-2]))
+        values = self.multipliers(u, self.linear(jacobian), self.period * float(u[-2]))
         # the one along the orbit is 1, and says nothing
         trivial = np.nanargmin(abs(values - 1))
         return _sort_key(np.delete(values, trivial))
@@ -381,15 +375,11 @@ class ForcedOrbits(Returns):
 
     tail = 1
 
-    def __init__(self, field: Field, flow: Flow, course: Flow, period: float):
-        super().__init__(field, flow, course)
-        self.period = period
-
     def __call__(self, u: Array) -> Array:
         """Return residuals (B, d) at u (B, d + 1)."""
         w = u[:, :-1]
         parameter = u[:, -1]
-        ends = _ends(self.flow, parameter, w, self.period)
+        ends = self.ends(parameter, w, self.period)
         return ends - w
 
     def traces(
@@ -407,12 +397,6 @@ class ForcedOrbits(Returns):
         """Multipliers, and logarithms of their moduli."""
         values = self.multipliers(u, self.linear(jacobian), self.period)
         return _sort_key(values)
-
-
-def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:
-    with torch.no_grad(), one_thread(), runtime.bars(False):
-        ends = flow(parameter, torch.from_numpy(w.copy()), time)
-        return ends.numpy()
 
 
 def _step(jacobian: Array, *, stretched: float = 5.0) -> float:

@@ -288,9 +288,9 @@ def _refuse_family(
     if not isinstance(equations, Orbits):
         return
     w, parameter = u[:-2], u[-1:]
-    time = equations.unit * u[-2]
+    time = equations.period * u[-2]
     for _ in range(returns):
-        end = equations.after(parameter, w, time)
+        end = equations.ends(parameter, w[None], time)[0]
         rate = equations.rate(end[None], parameter)[0]
         square = float(rate @ rate)
         # a state of rest comes back to itself after any time, and is no orbit
@@ -324,10 +324,10 @@ def _check_least_period(
             rounds are seen.
         same_place: distance of states, in deviations of their orbit, below which they are one.
     """
-    period = equations.unit * u[-2]
+    period = equations.period * u[-2]
     states = [u[:-2]]
     for _ in range(twelfths - 1):
-        states.append(equations.after(u[-1:], states[-1], period / twelfths))
+        states.append(equations.ends(u[-1:], states[-1][None], period / twelfths)[0])
     course = np.stack(states)  # (12, d)
     size = course.std(axis=0).max()
     for rounds in (4, 3, 2):

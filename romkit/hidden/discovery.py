@@ -8,13 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.once import remembered
 from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Structure, gauged, motion
 from romkit.hidden.joint import Expanded, Stage, fitted, polished
 from romkit.hidden.placing import independent_numbers, placed
 from romkit.hidden.search import Fits, Groups, Trial, first_part, search, second_part, simplest
 from romkit.hidden.starts import OwnLaws
-from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import NEAR, NOISY, SETTLED
 
@@ -91,26 +91,24 @@ class _Evidence:
     def __init__(self, fits: Fits):
         self._of_search = fits
         self._groups = fits.groups
-        self._fits: dict[Structure, _Fit] = {}
-        self._checks: dict[Structure, Check] = {}
 
+    @remembered
     def fit(self, structure: Structure) -> _Fit:
         """Return the fit of all groups, in windows as long as can be followed."""
-        if structure not in self._fits:
-            laws = self._of_search.own(structure.degree)
-            family, duration, _ = self._of_search.whole(structure)
-            runs = self._groups.runs
-            stage = fitted(family, laws.motion, runs, duration)
-            self._fits[structure] = _polished(stage, laws, runs)
-        return self._fits[structure]
+        laws = self._of_search.own(structure.degree)
+        family, duration, _ = self._of_search.whole(structure)
+        runs = self._groups.runs
+        stage = fitted(family, laws.motion, runs, duration)
+        end: Expanded = polished(stage, laws.motion, runs)
+        family = gauged(end.family, laws.information, int(runs.group[0]))
+        end = replace(end, family=family)
+        return _Fit(stage, end, Posterior.estimate(end))
 
+    @remembered
     def check(self, chosen: Trial) -> "Check":
         """Return what left-out groups say."""
-        structure = chosen.structure
-        if structure not in self._checks:
-            laws = self._of_search.own(structure.degree)
-            self._checks[structure] = _checked(self.fit(structure), laws, self._groups)
-        return self._checks[structure]
+        laws = self._of_search.own(chosen.structure.degree)
+        return _checked(self.fit(chosen.structure), laws, self._groups)
 
     def is_real(self, chosen: Trial) -> bool:
         """Tell whether the last hidden parameter belongs to the groups."""
@@ -177,14 +175,6 @@ class Check(NamedTuple):
     of_contexts: float
     of_forecasts: float
     shared: int
-
-
-def _polished(stage: Stage, own: OwnLaws, runs: Runs) -> _Fit:
-    """Return laws and contexts of all groups."""
-    end: Expanded = polished(stage, own.motion, runs)
-    family = gauged(end.family, own.information, int(runs.group[0]))
-    end = replace(end, family=family)
-    return _Fit(stage, end, Posterior.estimate(end))
 
 
 def _nearby(fit: _Fit, own: OwnLaws, groups: Groups, kept: Tensor) -> Posterior:

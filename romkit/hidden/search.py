@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from romkit.core.once import remembered
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.joint import Stage, first_windows, fitted, polished
 from romkit.hidden.placing import Placed, placed
@@ -122,42 +123,38 @@ class Fits:
 
     def __init__(self, groups: Groups):
         self.groups = groups
-        self._laws: dict[int, OwnLaws] = {}
-        self._whole: dict[Structure, Stage] = {}
+
         self._trials: dict[Structure, Trial] = {}
 
+    @remembered
     def own(self, degree: int) -> OwnLaws:
         """Return laws of some degree of single groups."""
-        if degree not in self._laws:
-            latents = self.groups.runs.states.shape[-1]
-            of_degree = motion(latents, degree)
-            self._laws[degree] = OwnLaws.fit(of_degree, self.groups.runs, self.groups.known)
-        return self._laws[degree]
+        runs = self.groups.runs
+        return OwnLaws.fit(motion(runs.states.shape[-1], degree), runs, self.groups.known)
 
     def structures(self, degree: int) -> list[Structure]:
         """Return structures of laws of a degree that the groups can tell apart."""
         return structures(degree, len(self.groups), self.groups.known.shape[1])
 
+    @remembered
     def whole(self, structure: Structure) -> Stage:
         """Return the fit of all groups, in windows up to `LONGEST`: lines and curves begin along the
         plane of two straight parameters, and powers of hidden parameters beyond that at zero.
         """
-        if structure not in self._whole:
-            laws = self.own(structure.degree)
-            runs = self.groups.runs
-            shortest = first_windows(runs, ROUGH)
-            plane = replace(structure, hidden=2, bend=1)
-            on_plane = plane in self.structures(structure.degree)
-            if structure.hidden == 1 and structure.bend <= 2 and on_plane:
-                begin = laws.curve(self.whole(plane).family, structure.bend)
-            elif structure.hidden == 0 or structure.bend == 1:
-                begin = laws.start(structure)
-            else:
-                before = self.whole(replace(structure, bend=structure.bend - 1))
-                begin = before.family.bent(structure.bend)
-                shortest = before.duration
-            self._whole[structure] = fitted(begin, laws.motion, runs, shortest, LONGEST)
-        return self._whole[structure]
+        laws = self.own(structure.degree)
+        runs = self.groups.runs
+        shortest = first_windows(runs, ROUGH)
+        plane = replace(structure, hidden=2, bend=1)
+        on_plane = plane in self.structures(structure.degree)
+        if structure.hidden == 1 and structure.bend <= 2 and on_plane:
+            begin = laws.curve(self.whole(plane).family, structure.bend)
+        elif structure.hidden == 0 or structure.bend == 1:
+            begin = laws.start(structure)
+        else:
+            before = self.whole(replace(structure, bend=structure.bend - 1))
+            begin = before.family.bent(structure.bend)
+            shortest = before.duration
+        return fitted(begin, laws.motion, runs, shortest, LONGEST)
 
     def without(self, structure: Structure, out: Tensor) -> Family:
         """Return laws of the groups but some: steps from those of all, as many as they need. A fixed
