@@ -13,6 +13,7 @@ from torch import Tensor
 from romkit.assimilation.calibrating import calibrate
 from romkit.assimilation.calibration import Calibration, Estimates, samples_of
 from romkit.assimilation.observations import Observations
+from romkit.core import checks
 from romkit.core.boundary import Count, Numbers, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.engine import Engine
@@ -170,14 +171,8 @@ def _calibration(
             engine=engine,
             starts=starts,
         )
-    for name, value in arguments.items():
-        if value is not None:
-            raise InputError(
-                name,
-                expected="nothing, since the calibration has it",
-                got="a value",
-                fix="drop it, or give it to romkit.calibrate",
-            )
+    fix = "drop it, or give it to romkit.calibrate"
+    checks.absent("beside a calibration, which has it", fix, **arguments)
     return source
 
 

@@ -116,13 +116,7 @@ def continuation(
     if isinstance(start, xr.Dataset):
         kind, branch, first = branch_start(start, at, line, amplitude)
     else:
-        if at is not None:
-            raise InputError(
-                "at",
-                expected="none for a state",
-                got=f"{at}",
-                fix="give a branch as start, or drop it",
-            )
+        checks.absent("beside a state", "give a branch as start, or drop it", at=at)
         if kind == "orbits" and period is None:
             raise InputError(
                 "period", expected="a number", got="none", fix="take it from a simulation"

@@ -32,6 +32,13 @@ def one_of(argument: str, value: object, names: Collection[str]) -> str:
     )
 
 
+def absent(beside: str, fix: str, **given: object) -> None:
+    """Raise where a value was given that has no meaning beside others."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(name, expected=f"nothing {beside}", got=shown(value), fix=fix)
+
+
 def choice(names: Collection[str]) -> Callable[[str, object], str]:
     """Annotation of text that is one of the names: `Annotated[str, checks.choice(NAMES)]`."""
     return functools.partial(one_of, names=names)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core import tensors
+from romkit.core import checks, tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Field
 from romkit.integrators import LatentField
@@ -166,9 +166,6 @@ def find_model(
     """
     if isinstance(source, Projection):
         return LatentModel(source, dynamics, system)
-    for name, value in (("dynamics", dynamics), ("system", system)):
-        if value is not None:
-            raise InputError(
-                name, expected="nothing", got="a value", fix="give it with a projection, or drop it"
-            )
+    fix = "give it with a projection, or drop it"
+    checks.absent("beside a system", fix, dynamics=dynamics, system=system)
     return FullModel(source)

@@ -171,10 +171,7 @@ def _options(ending: str, system: System | None, asked: dict[str, object]) -> di
     """Return options of an FMU; other files have none."""
     options = {name: value for name, value in asked.items() if value is not None}
     if ending != "fmu":
-        for name in options:
-            raise InputError(
-                name, expected="none but for an FMU", got=f"a .{ending}", fix="leave it out"
-            )
+        checks.absent(f"beside a .{ending}, which is no FMU", "leave it out", **options)
         return {}
     if system is not None:
         options.setdefault("dt", system.dt)

@@ -278,10 +278,7 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
             raise InputError(
                 "engine", expected="'torch' or 'auto' with an optimizer", got=repr(engine), fix=fix
             )
-        if checkpoint is not None:
-            raise InputError(
-                "checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix
-            )
+        checks.absent("beside an optimizer", fix, checkpoint=checkpoint)
     if training.wave is not None and recipe.needs_system:
         raise InputError(
             "symmetry",

@@ -2,6 +2,7 @@
 
 import xarray as xr
 
+from romkit.core import checks
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
@@ -98,12 +99,8 @@ def tolerance_solver(solver: Solver | None, rtol: float | None) -> Solver | None
     if rtol is None:
         return solver
     if solver is not None:
-        raise InputError(
-            "rtol",
-            expected="nothing beside a solver",
-            got=f"{rtol:g}",
-            fix="give the solver its own tolerance, or leave it out",
-        )
+        fix = "give the solver its own tolerance, or leave it out"
+        checks.absent("beside a solver", fix, rtol=rtol)
     return unchecked(Adaptive)(rtol=rtol)
 
 

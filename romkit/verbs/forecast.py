@@ -190,13 +190,9 @@ def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
     of order two.
     """
     names = list(start)[:order]
-    if order == 1 and start["initial_velocity"] is not None:
-        raise InputError(
-            "initial_velocity",
-            expected="nothing",
-            got="a value",
-            fix="drop it: the dynamics are of first order",
-        )
+    if order == 1:
+        velocity = start["initial_velocity"]
+        checks.absent("for dynamics of first order", "drop it", initial_velocity=velocity)
     for name in names:
         if start[name] is None:
             raise InputError(

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 import xarray as xr
 
-from romkit.core import runtime
+from romkit.core import checks, runtime
 from romkit.core.boundary import Positive, unchecked, validated
-from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts
 from romkit.data.conversions import convert_parameters
@@ -101,14 +100,8 @@ def rollout(
     }
     values = named | (context or {})
     if isinstance(source, xr.Dataset):
-        for name, value in (simulation | values).items():
-            if value is not None:
-                raise InputError(
-                    name,
-                    expected="nothing beside a dataset",
-                    got=repr(value),
-                    fix="select what you want in the dataset, data.sel(...), or roll out a system",
-                )
+        fix = "select what you want in the dataset, data.sel(...), or roll out a system"
+        checks.absent("beside a dataset", fix, **simulation | values)
         frame = projection.frame
         truth = matched("data", source, frame.context_names, frame.state_names, frame.units)
         system, contexts = None, None

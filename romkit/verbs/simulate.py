@@ -134,19 +134,14 @@ def _check_moving(system: System, contexts: Contexts, executor: Pool | None) -> 
 
 def _initial_states(system: System, state: object, velocity: object) -> Tensors:
     """State and velocity by name, as far as the user gave them."""
+    given = {"initial_state": state, "initial_velocity": velocity}
+    if system.order == 1:
+        checks.absent(f"for {system.name}, of first order", "drop it", initial_velocity=velocity)
     start = {}
-    for name, value in zip(NAMES, (state, velocity), strict=True):
-        if value is None:
-            continue
-        if name not in NAMES[: system.order]:
-            raise InputError(
-                name,
-                expected="nothing",
-                got="a value",
-                fix=f"{system.name} is first order; drop it",
-            )
-        ordered = order_state(name, value, system.state_names, system.state_units)
-        start[name] = tensors.finite(name, ordered)
+    for name, value in given.items():
+        if value is not None:
+            ordered = order_state(name, value, system.state_names, system.state_units)
+            start[name] = tensors.finite(name, ordered)
     return start
 
 

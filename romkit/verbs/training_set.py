@@ -129,13 +129,8 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     Raises:
         InputError: a system without the symmetry, or data without waves of one number.
     """
-    if basis is not None:
-        raise InputError(
-            "basis",
-            expected="none beside symmetry",
-            got=checks.shown(basis),
-            fix="leave the basis out: the coordinates of a wave are its harmonics",
-        )
+    fix = "leave the basis out: the coordinates of a wave are its harmonics"
+    checks.absent("beside symmetry", fix, basis=basis)
     frame = Frame.from_dataset(data)
     if system is not None:
         return _symmetric(symmetry, data, system).wave(data, frame)
