@@ -16,11 +16,11 @@ from torch import Tensor
 
 from romkit.assimilation.calibrating import noises_of
 from romkit.assimilation.noisy import Exact, Noisy, forecasting
-from romkit.assimilation.observations import Sensors, names_of, rows_of, units_of
+from romkit.assimilation.observations import Sensors, described, rows_of, units_of
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array, Names
+from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.contexts import context_array
 from romkit.data.spelling import complete_keys
@@ -145,8 +145,8 @@ class Tracker:
         seed: Seed = 0,
         **context: object,
     ):
-        names = names_of(source)
-        context_names = _context_names(source)
+        names = tuple(described(source).state_names)
+        context_names = tuple(described(source).context_names)
         rows = torch.tensor(rows_of(names, sensors))
         self._sensors = Sensors.pick(source, rows.tolist())
         context = complete_keys(context, context_names)
@@ -501,12 +501,6 @@ def _covariance(noise: Tensor, sensors: int) -> Array:
         got=got,
         fix="give np.cov of repeated readings, (R + R.T) / 2 say, or standard deviations",
     )
-
-
-def _context_names(source: System | Projection) -> Names:
-    if isinstance(source, Projection):
-        return tuple(source.frame.context_names)
-    return tuple(source.context_names)
 
 
 def _checked_drift(drift: Tensor, free: int) -> Array:

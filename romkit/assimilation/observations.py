@@ -14,10 +14,10 @@ from romkit.core.types import Names
 from romkit.data.conversions import convert_data, convert_state
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
-from romkit.data.spelling import full_name
+from romkit.data.spelling import known_name
 from romkit.data.trajectories import trajectories
 from romkit.data.units import Units
-from romkit.projections import Projection
+from romkit.projections import Frame, Projection
 from romkit.systems import System
 
 
@@ -56,7 +56,7 @@ class Observations(NamedTuple):
             InputError: no state, other components or units, times that are missing, not numbers, not
                 finite or do not increase, infinite values, a trajectory without any number.
         """
-        names = names_of(source)
+        names = described(source).state_names
         units = units_of(source)
         rows = torch.tensor(rows_of(names, sensors))
         has_times = "time" in observations.coords
@@ -88,7 +88,7 @@ class Sensors(NamedTuple):
     @classmethod
     def pick(cls, source: Projection | System, rows: Sequence[int]) -> "Sensors":
         """Return the components of these numbers."""
-        names = names_of(source)
+        names = described(source).state_names
         units = units_of(source).state
         return cls(tuple(names[row] for row in rows), tuple(units[row] for row in rows))
 
@@ -107,18 +107,14 @@ class Sensors(NamedTuple):
         return convert_state("values", observed, self.units)
 
 
-def names_of(source: Projection | System) -> Names:
-    """Return names of the components of the state."""
-    if isinstance(source, Projection):
-        return tuple(source.frame.state_names)
-    return tuple(source.state_names)
+def described(source: Projection | System) -> Frame | System:
+    """Return what has the names of states and contexts of a model."""
+    return source.frame if isinstance(source, Projection) else source
 
 
 def units_of(source: Projection | System) -> Units:
     """Return units of states, contexts and times of a model."""
-    if isinstance(source, Projection):
-        return source.frame.units
-    return source.known_units
+    return source.frame.units if isinstance(source, Projection) else source.known_units
 
 
 def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
@@ -186,7 +182,12 @@ def rows_of(
         )
     rows: list[int] = []
     for sensor in sensors:
-        row = _find_row(names, sensor, argument)
+        # by its name, or by its number, which may count from the end
+        if isinstance(sensor, str):
+            row = names.index(known_name(argument, sensor, names))
+        else:
+            number = checks.check_minimum(argument, sensor, -len(names))
+            row = checks.index(argument, number, len(names)) % len(names)
         if row in rows:
             raise InputError(
                 argument,
@@ -196,25 +197,3 @@ def rows_of(
             )
         rows.append(row)
     return rows
-
-
-def _find_row(names: Sequence[str], sensor: object, argument: str) -> int:
-    """Return number of a component given by its name, or by its number, which may count from the
-    end.
-    """
-    # an array is compared entry by entry, so that nothing is known of it as a whole
-    if isinstance(sensor, str):
-        sensor = full_name(sensor, names)
-        if sensor in names:
-            return names.index(sensor)
-    count = len(names)
-    is_number = isinstance(sensor, int | np.integer) and not isinstance(sensor, bool)
-    row = int(sensor) if isinstance(sensor, int | np.integer) else count
-    if is_number and -count <= row < count:
-        return row % count
-    raise InputError(
-        argument,
-        expected=f"names of components ({names[0]} ...), or numbers below {count}",
-        got=checks.shown(sensor),
-        fix=f"give {argument}=[0, {names[-1]!r}]",
-    )

@@ -2,6 +2,7 @@
 
 import abc
 import inspect
+import itertools
 import json
 import math
 import re
@@ -77,42 +78,25 @@ def escape_markdown(text: str) -> str:
 
 def _svg(curves: Sequence[Sequence[float]]) -> str:
     """SVG of curves over their index; values that a logarithm does not take are left out."""
-    logarithms = [_logarithms(curve) for curve in curves]
-    heights: list[float] = []
-    places: set[int] = set()
-    for curve in logarithms:
-        heights += curve.values()
-        places.update(curve)
-    if len(places) < 2:
-        return ""
-    low = min(heights)
-    high = max(heights)
+    points = [
+        [(k, math.log10(y)) for k, y in enumerate(curve) if 0 < y < math.inf] for curve in curves
+    ]
+    places, heights = zip(*itertools.chain([(0, 0.0)], *points), strict=True)
     longest = max(places)
+    if not longest:
+        return ""
+    low, high = min(heights[1:]), max(heights[1:])
+    unit = HEIGHT / max(high - low, 1e-12)
     lines = ""
-    for curve in logarithms:
-        corners = _corners(curve, longest, low, high)
+    for curve in points:
+        corners = [f"{WIDTH * k / longest:.1f},{(high - y) * unit:.1f}" for k, y in curve]
         lines += (
-            f"<polyline points='{corners}' fill='none' stroke='currentColor' stroke-width='1.2'/>"
+            f"<polyline points='{' '.join(corners)}' fill='none' stroke='currentColor' "
+            "stroke-width='1.2'/>"
         )
     ends = f"<title>from {10**high:.2g} to {10**low:.2g}</title>"
     box = f"viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'"
     return f"<svg {box}>{ends}{lines}</svg>"
-
-
-def _logarithms(curve: Sequence[float]) -> dict[int, float]:
-    """Logarithms of the positive, finite values of a curve, by their index."""
-    return {k: math.log10(y) for k, y in enumerate(curve) if 0 < y < math.inf}
-
-
-def _corners(curve: Mapping[int, float], longest: int, low: float, high: float) -> str:
-    """Corners of a polyline in the box, from values by their index."""
-    span = max(high - low, 1e-12)
-    corners = []
-    for index, value in curve.items():
-        x = WIDTH * index / longest
-        y = HEIGHT * (1 - (value - low) / span)
-        corners.append(f"{x:.1f},{y:.1f}")
-    return " ".join(corners)
 
 
 def first_line(documented: object) -> str:
