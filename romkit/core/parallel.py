@@ -4,6 +4,7 @@ dask cluster.
 
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Annotated, Any, TypeVar, cast
 
 from romkit.core import checks, runtime
@@ -64,36 +65,28 @@ def mapped(
     pairs = list(zip(pieces, futures, strict=True))
     values = []
     for piece, future in runtime.track(pairs, label):
-        value, error = _result(function, piece, future)
+        try:
+            value, error = future.result()
+        # the executor's own errors: one of the function's comes back as a value
+        except Exception as lost:
+            kind = type(lost).__name__
+            text = f"a worker was lost ({kind}); its piece is computed in this process"
+            warn(text, RuntimeWarning)
+            value, error = _outcome(function, piece)
         if error is not None:
             raise error
         values.append(cast("T", value))
     return values
 
 
-def _result(
-    function: Callable[..., T], piece: tuple[Any, ...], future: Any
-) -> tuple[T | None, Exception | None]:
-    """Return value or error of a piece, which is computed here where its worker is lost."""
-    try:
-        # an executor may break down before it takes the piece
-        if isinstance(future, Exception):
-            raise future
-        return future.result()
-    # the executor's own errors: one of the function's comes back as a value
-    except Exception as lost:
-        kind = type(lost).__name__
-        text = f"a worker was lost ({kind}); its piece is computed in this process"
-        warn(text, RuntimeWarning)
-        return _outcome(function, piece)
-
-
 def _submitted(executor: Pool, function: Callable[..., Any], piece: tuple[Any, ...]) -> Any:
-    """Return the future of a piece, or what the executor raised because it has broken down."""
+    """Return the future of a piece, whose executor may break down before it takes it."""
     try:
         return executor.submit(_outcome, function, piece)
     except Exception as broken:
-        return broken
+        future: Future[Any] = Future()
+        future.set_exception(broken)
+        return future
 
 
 def _outcome(

@@ -173,12 +173,15 @@ class HiddenContext:
         """
         rows = []
         for trial in self.discovery.trials:
-            structure = trial.structure
-            hidden, degree, bend = structure.hidden, structure.degree, structure.bend
-            chosen = trial is self.discovery.chosen
-            rows.append((hidden, degree, bend, trial.error, chosen))
-        names = ["hidden parameters", "degree of the law", "degree in the context"]
-        return pd.DataFrame(rows, columns=[*names, "error", "chosen"])
+            row = {
+                "hidden parameters": trial.structure.hidden,
+                "degree of the law": trial.structure.degree,
+                "degree in the context": trial.structure.bend,
+                "error": trial.error,
+                "chosen": trial is self.discovery.chosen,
+            }
+            rows.append(row)
+        return pd.DataFrame(rows)
 
     @property
     def _hidden(self) -> Tensor:

@@ -221,10 +221,9 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
     """Return variables with this many dimensions of space, for each trajectory."""
     variables = style.members(unstacked(data)).isel(seed=0, drop=True)
     for name, values in variables.data_vars.items():
-        lower, upper = (variables.get(f"{end}_{name}") for end in ("lower", "upper"))
-        if lower is not None and upper is not None:
-            half = ((upper - lower) / 2).assign_attrs(values.attrs)
-            variables = variables.assign({f"± {name}": half})
+        half = style.half_width(variables, name)
+        if half is not None:
+            variables = variables.assign({f"± {name}": half.assign_attrs(values.attrs)})
     if variable is not None:
         names = [str(name) for name in variables.data_vars]
         variable = known_name("variable", variable, names)

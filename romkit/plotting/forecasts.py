@@ -150,12 +150,10 @@ def _share_times(runs: xr.Dataset, truth: xr.Dataset) -> bool:
 
 def _omitted(trajectories: int, components: int, drawn: int) -> str:
     """Return runs and components that a figure leaves out, in words; empty where it shows all."""
-    words = []
-    if trajectories > style.MAX_COLUMNS:
-        words.append(f"the first {style.MAX_COLUMNS} of {trajectories} runs")
-    if components > drawn:
-        words.append(f"{drawn} of {components} components")
-    return ", ".join(words)
+    many, most = trajectories > style.MAX_COLUMNS, style.MAX_COLUMNS
+    runs = f"the first {most} of {trajectories} runs" if many else ""
+    names = f"{drawn} of {components} components" if components > drawn else ""
+    return ", ".join(filter(None, (runs, names)))
 
 
 def _grid_variables(runs: xr.Dataset, *, most: int = 2) -> list[str]:
@@ -233,11 +231,10 @@ def _panel_rows(
         truth_panels = panels_of(truth[name], entries)
         if truth_panels[0].shape == panels[0].shape and truth.sizes["time"] == runs.sizes["time"]:
             rows = compared(("truth", "forecast"), name, (truth_panels, panels), "lost")
-    lower, upper = runs.get(f"lower_{name}"), runs.get(f"upper_{name}")
-    if lower is not None and upper is not None:
-        half = panels_of((upper - lower) / 2, entries)
-        label = f"± at {lower.attrs.get('level', 0.9):.0%}"
-        rows.append(widths(label, quantity, half))
+    half = style.half_width(runs, name)
+    if half is not None:
+        label = f"± at {runs[f'lower_{name}'].attrs.get('level', 0.9):.0%}"
+        rows.append(widths(label, quantity, panels_of(half, entries)))
     return rows
 
 

@@ -187,6 +187,12 @@ def meaning(variable: xr.DataArray) -> str:
     return f"{name}{unit(variable)}"
 
 
+def half_width(fields: xr.Dataset, name: Hashable) -> xr.DataArray | None:
+    """Return half the width of the interval of a variable, where it has one."""
+    lower, upper = (fields.get(f"{end}_{name}") for end in ("lower", "upper"))
+    return None if lower is None or upper is None else (upper - lower) / 2
+
+
 def clock(data: xr.Dataset, sample: int) -> str:
     """Time of a sample, as the title of a panel."""
     time = data["time"]
