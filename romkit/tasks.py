@@ -34,6 +34,7 @@ from filelock import FileLock
 from romkit.core import checks, files, parallel, runtime
 from romkit.core.errors import FileError, InputError
 from romkit.core.sources import provenance
+from romkit.core.types import Settings
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 
@@ -79,7 +80,7 @@ class Task(ABC):
         """Compute the result. NaN from a divergence is a result; an exception is a failure."""
 
     @property
-    def resolved(self) -> Mapping[str, object]:
+    def resolved(self) -> Settings:
         """Plain JSON that names among the fields stand for: the settings of a preset, the sizes of
         a network.
 

@@ -13,7 +13,7 @@ from romkit.assimilation.observations import Observations
 from romkit.core import runtime
 from romkit.core.boundary import Numbers, Part, validated
 from romkit.core.errors import DataWarning, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair
 from romkit.projections import Projection
 from romkit.systems import System
 
@@ -201,7 +201,7 @@ def _smoothed(ensembles: list[Array], maps: list[Array | None]) -> list[Array]:
     return smoothed[::-1]
 
 
-def _moments(members: Array, size: int) -> tuple[Array, Array]:
+def _moments(members: Array, size: int) -> ArrayPair:
     """Return mean (d + f) of members, and covariance (f, f) of their parameters."""
     mean = members.mean(0)
     c = members[:, size:] - mean[size:]

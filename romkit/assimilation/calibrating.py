@@ -15,6 +15,7 @@ from romkit.assimilation.prediction import Prediction
 from romkit.core import tensors
 from romkit.core.boundary import Count, Numbers, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import TensorTuple
 from romkit.data.trajectories import Trajectories
 from romkit.engine import Engine
 from romkit.models import Dynamics
@@ -192,7 +193,7 @@ def training_samples(
 
 def _checked_training(
     predict: Prediction, training: xr.Dataset, *, fewest: int = 4
-) -> tuple[Trajectories, tuple[Tensor, ...]]:
+) -> tuple[Trajectories, TensorTuple]:
     """Return trajectories of enough constant contexts; their states, and velocities of a model of
     order two.
 

@@ -5,7 +5,7 @@ there.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from romkit.assimilation.observations import Observations
 from romkit.assimilation.prediction import Prediction
 from romkit.core import runtime, tensors
 from romkit.core.errors import InputError
-from romkit.core.types import Pair
+from romkit.core.types import Kwargs, Pair
 from romkit.data.spelling import known_name
 from romkit.models import Dynamics
 
@@ -25,7 +25,7 @@ ROUNDS = (10, 1, 1)
 led.
 """
 
-FIRST: dict[str, Any] = {"steps": 5, "enough": 1.0}
+FIRST: Kwargs = {"steps": 5, "enough": 1.0}
 """Searches from several starts, before the best of them goes on."""
 
 SAMPLES, FITS = 400, 200

@@ -4,7 +4,6 @@ model.
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 import xarray as xr
@@ -16,6 +15,7 @@ from romkit.assimilation.observations import Observations
 from romkit.core import checks
 from romkit.core.boundary import Count, Numbers, Part, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Kwargs, Names, Variables
 from romkit.engine import Engine
 from romkit.models import Dynamics
 from romkit.projections import Projection
@@ -94,7 +94,7 @@ def infer(
         (('trajectory', 'parameter'), ('trajectory', 'time', 'latent_component'))
     """
     started = time.perf_counter()
-    arguments: dict[str, Any] = {
+    arguments: Kwargs = {
         "training": training,
         "dynamics": dynamics,
         "system": system,
@@ -149,7 +149,7 @@ def infer(
 def _calibration(
     source: Projection | Calibration,
     observations: xr.Dataset,
-    arguments: dict[str, Any],
+    arguments: Kwargs,
     solver: Solver | None,
     engine: Engine,
     starts: int,
@@ -178,7 +178,7 @@ def _calibration(
 
 def _variables(
     calibration: Calibration, estimates: Estimates, level: float, false_alarms: float
-) -> dict[str, tuple[Any, ...]]:
+) -> Variables:
     """Return variables of the dataset of estimates."""
     predict = calibration.predict
     scale = predict.scale
@@ -192,7 +192,7 @@ def _variables(
     explained = (estimates.strange <= limits).all(1)
     expected = torch.full_like(estimates.residual, calibration.residual)
     latent = estimates.w
-    latent_dims: tuple[str, ...] = ("trajectory", "time", "latent_component")
+    latent_dims: Names = ("trajectory", "time", "latent_component")
     if predict.dynamics is not None:
         latent = latent.squeeze(1)
         latent_dims = ("trajectory", "latent_component")

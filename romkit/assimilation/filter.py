@@ -3,8 +3,8 @@ an alarm.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from romkit.assimilation.observations import Sensors, described, rows_of, units_
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair, Entries, NameSequence, Operation
 from romkit.data import even_step
 from romkit.data.contexts import context_array
 from romkit.data.spelling import complete_keys
@@ -366,7 +366,7 @@ class Tracker:
         views[~alive] = views[copied]
         return views
 
-    def _walk(self, std: Array, move: Callable[..., Any]) -> Array:
+    def _walk(self, std: Array, move: Operation) -> Array:
         """Change the contexts of members by random numbers, and states by `view` or `forecast`;
         what sensors see of them (N, s).
         """
@@ -380,7 +380,7 @@ class Tracker:
         self.members = np.concatenate([w, moved[:, self._free]], axis=1)
         return views
 
-    def _parted(self) -> tuple[Array, Array]:
+    def _parted(self) -> ArrayPair:
         """Return states (N, d) and contexts (N, p) of the members, known parameters included."""
         w, free = np.split(self.members, [self.state_size], axis=1)
         c = np.repeat(self._known[None], len(w), axis=0)
@@ -463,7 +463,7 @@ class Tracker:
         self._record[row] = np.hstack([chi, number, gain @ parameters, lost])
         self._taken += 1
 
-    def _measure(self, ends: tuple[Array, Array], *, tiny: float = 1e-300) -> None:
+    def _measure(self, ends: ArrayPair, *, tiny: float = 1e-300) -> None:
         """Set the values of the three tests on the last observations; `ends` (f,) are those of the
         range.
         """
@@ -516,7 +516,7 @@ def _checked_drift(drift: Tensor, free: int) -> Array:
     return np.broadcast_to(drift, free)
 
 
-def _contexts(data: Trajectories, context_names: Sequence[str], known: dict[str, object]) -> Array:
+def _contexts(data: Trajectories, context_names: NameSequence, known: Entries) -> Array:
     """Return contexts (C, p) of the training, with the values of the known parameters."""
     for name in known:
         checks.one_of("context", name, context_names)
@@ -577,7 +577,7 @@ def _warn_foreign_runs(squares: Array, variance: float, runs: Array, data: Traje
 
 
 def _training(
-    training: xr.Dataset, context: Sequence[str], names: Sequence[str], units: Units
+    training: xr.Dataset, context: NameSequence, names: NameSequence, units: Units
 ) -> Trajectories:
     """Return trajectories at even times and constant contexts, without missing states."""
     data = Trajectories.read(training, context, names, units=units)

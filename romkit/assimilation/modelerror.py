@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.types import Pair
+from romkit.core.types import Floats, Pair
 from romkit.numerics.smoothers import matern
 
 MODES = 60
@@ -100,7 +100,7 @@ class ModelError:
         trajectory: Tensor,
         errors: Tensor,
         *,
-        ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0, 100.0),
+        ridges: Floats = (1e-6, 1e-4, 1e-2, 1.0, 100.0),
     ) -> "ModelError":
         """Fit to errors (K, N); lengths and ridge are those with the smallest errors of
         trajectories left out.
@@ -169,8 +169,8 @@ def _lengths(
     d: Tensor,
     w: Tensor,
     *,
-    context_lengths: tuple[float, ...] = (0.1, 0.2, 0.4, 1.0),
-    latent_lengths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0),
+    context_lengths: Floats = (0.1, 0.2, 0.4, 1.0),
+    latent_lengths: Floats = (0.5, 1.0, 2.0, 4.0),
 ) -> Iterator[Tensor]:
     """Lengths (p + q,) of the kernel that are tried.
 

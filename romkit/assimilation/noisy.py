@@ -9,7 +9,7 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.tensors import divisor, evenly
-from romkit.core.types import Array
+from romkit.core.types import Array, Entries
 from romkit.engine import RungeKutta, compiled_if
 from romkit.models.fields import FullModel, LatentModel, Model
 from romkit.numerics import Nearest, left_out
@@ -108,7 +108,7 @@ class Noisy(Forecasting):
             modes = projection.basis.modes[rows].mT.numpy()
             self._basis = mean, modes
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> Entries:
         """Attributes without compiled loops, which each process compiles for itself."""
         return vars(self) | {"_motions": {}, "_views": {}}
 

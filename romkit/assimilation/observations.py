@@ -10,7 +10,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Names
+from romkit.core.types import Names, NameSequence
 from romkit.data.conversions import convert_data, convert_state
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
@@ -140,7 +140,7 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
     return check_observations(observations)
 
 
-def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
+def _components(state: xr.Dataset, observed: NameSequence) -> xr.Dataset:
     """Return the observed components of the state."""
     names = list(component_names(state))
     for name in observed:
@@ -163,7 +163,7 @@ def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
 
 
 def rows_of(
-    names: Sequence[str], sensors: Sequence[object] | None, argument: str = "sensors"
+    names: NameSequence, sensors: Sequence[object] | None, argument: str = "sensors"
 ) -> list[int]:
     """Return numbers of the sensors among the components; of all by default.
 

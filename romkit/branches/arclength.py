@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from romkit.branches.equations import TINY, Equations
-from romkit.core.types import Array
+from romkit.core.types import Array, Floats
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of
@@ -418,7 +418,7 @@ class Branch:
         after: Point,
         test: Test,
         *,
-        around: tuple[float, ...] = (0.1, 0.01, 0.001),
+        around: Floats = (0.1, 0.01, 0.001),
     ) -> Sample | None:
         """Return distance from a point and the point between it and the next where a test function
         changes its sign; None where that is rounding.

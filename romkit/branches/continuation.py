@@ -1,6 +1,6 @@
 """Continuation of equilibria and periodic orbits along a context parameter."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from romkit.branches.starts import branch_start, state_start
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, Entries, Variables
 from romkit.data.spelling import complete_keys
 from romkit.models import Dynamics
 from romkit.models.fields import find_model
@@ -39,7 +39,7 @@ def continuation(
     system: System | None = None,
     points: Count | None = None,
     steps: Count | None = None,
-    context: dict[str, object] | None = None,
+    context: Entries | None = None,
     **named: object,
 ) -> xr.Dataset:
     """Follow an equilibrium or a periodic orbit of a full or reduced model along one parameter of
@@ -139,7 +139,7 @@ def continuation(
     return branch_dataset(kind, walked, special, line).assign_attrs(end=branch.end)
 
 
-def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
+def _range(context: Entries) -> tuple[str, tuple[float, float], Entries]:
     """Return the parameter that varies, its ends, and the other parameters."""
     fixed = dict(context)
     varying = [name for name, value in context.items() if _is_pair(value)]
@@ -262,7 +262,7 @@ def branch_dataset(
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple[Any, ...]]:
+def _decoded(line: Line, u: Array, dim: str, name: str) -> Variables:
     """Return states of the full model behind unknowns (K, k), where there is another one."""
     w = torch.from_numpy(line.states(u))
     context = line.contexts(u[:, -1])

@@ -5,14 +5,14 @@ spectra.
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.linalg import eig, matrix_balance
 
 from romkit.core import runtime
-from romkit.core.types import Array
+from romkit.core.types import Array, Operation
 from romkit.engine.threads import one_thread
 
 DIFFERENCE = 1e-6
@@ -44,7 +44,7 @@ Spectrum = tuple[Array, Array]
 class Scaled(NamedTuple):
     """A field of states in units of their size."""
 
-    field: Callable[..., Any]
+    field: Operation
     size: torch.Tensor
 
     def __call__(self, t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

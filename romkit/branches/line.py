@@ -1,7 +1,6 @@
 """A model along one parameter of its context, in unknowns that have the size of one."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from romkit.branches.arclength import Branch
 from romkit.branches.equations import Equilibria, ForcedOrbits, Orbits, Scaled
 from romkit.branches.flow import TimeMap
 from romkit.branches.sizes import SMALL, sizes
-from romkit.core.types import Array, Field
+from romkit.core.types import Array, Field, Floats, Kwargs, Variables
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.models.fields import Model
@@ -23,7 +22,7 @@ PLACES = (0.0, 0.37, 1.0)
 
 
 def probes(
-    state: Array, size: Array, copies: int, *, displaced: tuple[float, ...] = (0.0, 0.1, 1.0)
+    state: Array, size: Array, copies: int, *, displaced: Floats = (0.0, 0.1, 1.0)
 ) -> Tensor:
     """Return states (B, d) near a state (d,), so many times each.
 
@@ -138,7 +137,7 @@ class Line:
         model: Model,
         name: str,
         ends: Sequence[float],
-        others: dict[str, Any],
+        others: Kwargs,
         steps: int | None = None,
     ):
         self.model = model
@@ -256,13 +255,9 @@ class Line:
         """Return states (K, d) of unknowns (K, k)."""
         return u[:, : len(self.size)] * self.size
 
-    def variables(
-        self, u: Array, dim: str, kind: str, prefix: str = ""
-    ) -> dict[str, tuple[Any, ...]]:
+    def variables(self, u: Array, dim: str, kind: str, prefix: str = "") -> Variables:
         """State, period and parameter of unknowns (K, k)."""
-        variables: dict[str, tuple[Any, ...]] = {
-            f"{prefix}state": ((dim, "component"), self.states(u))
-        }
+        variables: Variables = {f"{prefix}state": ((dim, "component"), self.states(u))}
         if kind == "orbits":
             period = u[:, len(self.size)]
             if self.forced:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from romkit.branches.equations import Scaled
-from romkit.core.types import Array, Field
+from romkit.core.types import Array, Field, Shape
 from romkit.engine.threads import one_thread
 
 SMALL = 1e-6
@@ -21,7 +21,7 @@ def sizes(
     moved: Array,
     by_parameter: Array,
     *,
-    decades: tuple[int, ...] = (-15, 8),
+    decades: Shape = (-15, 8),
 ) -> Array:
     """Return sizes (d,) of components of states (k, d): their largest values, and of those that are
     small beside others, what the field says of them.

@@ -10,7 +10,7 @@ from romkit.branches.arclength import Branch, Point
 from romkit.branches.equations import TINY, Equations, Equilibria, Orbits
 from romkit.branches.line import Line
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair
 
 LEAVING = ("branch point", "Hopf", "period doubling")
 """Special points that another branch leaves."""
@@ -90,7 +90,7 @@ def crossing(
     basis = np.array([vector - _project(vector, along) for vector in null])
     if several == 1:
         return Start(u, _oriented(branch, basis[0]), 0 * u)
-    kinds: list[tuple[Array, Array]] = []
+    kinds: list[ArrayPair] = []
     for share in _shares(several):
         direction = _direction(branch, u, basis, share, abs(amplitude))
         if direction is None:
@@ -120,7 +120,7 @@ def _shares(count: int, *, half_circle: int = 24) -> Array:
 
 def _direction(
     branch: Branch, u: Array, basis: Array, share: Array, amplitude: float
-) -> tuple[Array, Array] | None:
+) -> ArrayPair | None:
     """Direction in a null space of the branch that is met from this share (m,) of its basis (m, k),
     and what tells its kind: parameter and growth at the amplitude, relative to it.
     """
@@ -174,7 +174,7 @@ def doubled(branch: Branch, u: Array, along: Array) -> Start:
     return Start(u, _oriented(branch, across), 0 * u)
 
 
-def hopf(rest: Equilibria, u: Array, frequency: float) -> tuple[Array, Array]:
+def hopf(rest: Equilibria, u: Array, frequency: float) -> ArrayPair:
     """Orbits near a Hopf point u, to second order in the amplitude.
 
     With A q = iω q an orbit is w = w* + Re(a q e^{iωt}) + a²/4 (h₁₁ + Re(h₂₀ e^{2iωt})), where A

@@ -1,7 +1,6 @@
 """States of the full model on a branch of its reduced model."""
 
 import functools
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from romkit.branches.line import Line
 from romkit.core import runtime
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Variables
 from romkit.engine.threads import one_thread
 from romkit.models.fields import FullModel
 from romkit.systems import System
@@ -201,9 +200,7 @@ def _full_special(
     return guesses[0] * np.nan
 
 
-def _compared(
-    line: Line, kind: str, solutions: Array, decoded: Array, dim: str
-) -> dict[str, tuple[Any, ...]]:
+def _compared(line: Line, kind: str, solutions: Array, decoded: Array, dim: str) -> Variables:
     """Return variables of solutions of the full model, and their distance from decoded points."""
     prefix = ""
     if dim == "special":

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
+
 MEAN, SQUARE, LEAST = 0.9, 0.999, 1e-8
 """Memory of both averages, and the least unit of a step, as in the paper."""
 
@@ -28,7 +30,7 @@ class Averages(NamedTuple):
     @classmethod
     def update(
         cls,
-        moments: tuple[Tensor, Tensor],
+        moments: Pair,
         slope: Tensor,
         square: Tensor,
         count: Tensor | int,

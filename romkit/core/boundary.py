@@ -43,6 +43,7 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.errors import InputError
 from romkit.core.refusal import refusal, refused
+from romkit.core.types import Operation, Shape
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def validated(thing: T) -> T:
 
     # built at the first call: annotations may name classes that are defined further down
     @functools.cache
-    def checked() -> Callable[..., Any]:
+    def checked() -> Operation:
         @functools.wraps(function)
         def call(*args: object, **named: object) -> object:
             return function(*args, **named)
@@ -267,7 +268,7 @@ def _function(count: int | None, value: object) -> object:
     )
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def _takes(function: Operation, count: int) -> bool:
     """Tell whether a function can be called with this number of arguments."""
     # modules of torch take any arguments, and pass them on
     function = getattr(function, "forward", function)
@@ -382,7 +383,7 @@ Sizes = Annotated[Sequence[Count], MinLen(2)]
 Widths = Annotated[Sequence[Count], MinLen(1)]
 
 
-def _group(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+def _group(layers: tuple[int | Shape, ...]) -> tuple[Shape, ...]:
     """Widths that stand alone as groups of one."""
     groups = []
     for layer in layers:

@@ -10,14 +10,13 @@ import tempfile
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
 
 from romkit.core.errors import FileError, InputError, one_line
-from romkit.core.types import Tensors
+from romkit.core.types import Kwargs, PathLike, Tensors
 from romkit.core.version import VERSION
 
 LEARNED = "learned.json"
@@ -25,7 +24,7 @@ LEARNED = "learned.json"
 
 
 @contextlib.contextmanager
-def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic(path: PathLike) -> Iterator[Path]:
     """Temporary name in the folder of `path`; the content written there becomes `path` when the
     block ends.
 
@@ -93,7 +92,7 @@ def _unwritable(folder: Path, error: OSError) -> FileError:
     return FileError(folder, problem=problem, fix="check the path, its permissions and free space")
 
 
-def existing(path: str | os.PathLike[str]) -> Path:
+def existing(path: PathLike) -> Path:
     """`path`, with ~ expanded, if it is a file.
 
     Raises:
@@ -122,7 +121,7 @@ def reason(error: BaseException) -> str:
     return text
 
 
-def expanded(path: str | os.PathLike[str]) -> Path:
+def expanded(path: PathLike) -> Path:
     """Return path with `~` expanded; unchanged if there is no home folder."""
     return Path(os.path.expanduser(path))
 
@@ -252,7 +251,7 @@ def read_list(file: Path) -> "Header":
     return facts
 
 
-def _facts(file: Path) -> dict[str, Any]:
+def _facts(file: Path) -> Kwargs:
     """Content of a list, without its own checksum.
 
     Raises:
@@ -307,7 +306,7 @@ def plain(what: str, header: Header) -> Header:
     return header
 
 
-def write(path: str | os.PathLike[str], what: str, header: Header, tensors: Tensors) -> Path:
+def write(path: PathLike, what: str, header: Header, tensors: Tensors) -> Path:
     """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once
     it is complete.
 

@@ -13,7 +13,7 @@ import torch
 
 from romkit.core.errors import InputError
 from romkit.core.files import Header
-from romkit.core.types import Tensors
+from romkit.core.types import Entries, Tensors
 
 CLASS, TENSOR, NUMBERS = "class", "tensor", "numbers"
 """Keys of a dictionary that stands for an object, a tensor, and numbers that may be infinite."""
@@ -115,9 +115,7 @@ def unpacked(
     return _made(values, classes, rules or {})
 
 
-def _made(
-    values: dict[str, object], classes: Classes, rules: Mapping[type, Sequence[Rule]]
-) -> object:
+def _made(values: Entries, classes: Classes, rules: Mapping[type, Sequence[Rule]]) -> object:
     """Instance of the class that is named among the values of its fields."""
     name = values.pop(CLASS)
     if not isinstance(name, str) or name not in classes:

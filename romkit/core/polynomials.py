@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.memory import refuse_too_large
+from romkit.core.types import Shape
 
 
 def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
@@ -56,7 +57,7 @@ class Monomials:
         if factors > 1e7:  # 80 MB; a look at the memory takes longer than few monomials
             refuse_too_large("degree", 8 * factors, multiple=2, fix="a lower one")
         self.variables, self.degree = variables, degree
-        self.factors: list[tuple[int, ...]] = []
+        self.factors: list[Shape] = []
         for d in range(degree + 1):
             self.factors += itertools.combinations_with_replacement(range(variables), d)
 
@@ -71,7 +72,7 @@ class Monomials:
         return torch.cat(levels, dim=-1)
 
     @functools.cached_property
-    def places(self) -> dict[tuple[int, ...], int]:
+    def places(self) -> dict[Shape, int]:
         """Number of each monomial, by its factors."""
         return {factors: k for k, factors in enumerate(self.factors)}
 
@@ -137,7 +138,7 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
     return value + slope * beyond
 
 
-def total_degree(variables: int, degree: int) -> list[tuple[int, ...]]:
+def total_degree(variables: int, degree: int) -> list[Shape]:
     """Degrees of each variable in products whose total degree is at most d, the constant first."""
     products = itertools.product(range(degree + 1), repeat=variables)
     # `product` is in order of the powers, which a stable sort by the total keeps

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from tqdm.auto import tqdm
 
+from romkit.core.types import Kwargs
 from romkit.core.version import VERSION
 
 T = TypeVar("T")
@@ -150,7 +151,7 @@ def computed(label: str, *lazy: T) -> tuple[T, ...]:
         return dask.base.compute(*lazy)
 
 
-def _bar(label: str) -> dict[str, Any]:
+def _bar(label: str) -> Kwargs:
     settings = {
         "desc": label,
         "delay": 2,

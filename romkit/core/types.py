@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,9 @@ Tensors = dict[str, Tensor]
 Names = tuple[str, ...]
 """Names of components, parameters, variables or dimensions, in their order."""
 
+NameSequence = Sequence[str]
+"""Names in a list or tuple of the user's."""
+
 Shape = tuple[int, ...]
 """Sizes of axes, of layers or of pieces, in their order."""
 
@@ -50,6 +53,12 @@ ArrayPair = tuple[Array, Array]
 
 Entries = dict[str, object]
 """Entries of a configuration, a report or a header."""
+
+Settings = Mapping[str, object]
+"""Values by name that are read alone."""
+
+Variables = dict[str, tuple[Any, ...]]
+"""Variables of a dataset by name: dimensions, values and attributes."""
 
 Facts = dict[str, str]
 """What an object says of itself, by name, as text."""

@@ -1,7 +1,7 @@
 """Hidden contexts of runs: their number, their values with intervals, and forecasts by them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -19,7 +19,7 @@ from romkit.core.errors import (
     InputError,
     warn,
 )
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, Names, NameSequence, Pair, Settings
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, law_derivatives, residual_noise
 from romkit.hidden.family import Family
@@ -46,7 +46,7 @@ def hidden_context(
     runs: xr.Dataset | pd.DataFrame,
     group: str | None = None,
     *,
-    context: Sequence[str] | None = None,
+    context: NameSequence | None = None,
     latent_dim: Count | None = None,
 ) -> "HiddenContext":
     """Find parameters that differ between groups of runs and that nobody recorded: how many there
@@ -252,7 +252,7 @@ class HiddenContext:
             )
 
     @validated
-    def labelled(self, values: Mapping[str, object]) -> "HiddenContext":
+    def labelled(self, values: Settings) -> "HiddenContext":
         """Tell the meaning of hidden parameters by known values of some groups.
 
         Args:
@@ -336,9 +336,7 @@ class HiddenContext:
         run = self._dataset(torch.stack(reached), torch.stack(deviations), times, level)
         return run if np.ndim(initial_state) > 1 else run.isel(trajectory=0)
 
-    def _extend(
-        self, family: Family, of_weights: Tensor, w: Tensor, times: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _extend(self, family: Family, of_weights: Tensor, w: Tensor, times: Tensor) -> Pair:
         """Return states and deviations (T, m) from a state, in units of the fit."""
         motion = self.discovery.motion
         clock = times / self.frame.scale.tau
@@ -368,7 +366,7 @@ class HiddenContext:
         coords = {"time": times.numpy(), "component": self.data["component"].values}
         return xr.Dataset({name: (dims, x) for name, x in variables.items()}, coords)
 
-    def _placed_context(self, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
+    def _placed_context(self, values: Mapping[str, float]) -> Pair:
         """Known (1, p) and hidden (1, r) parameters of values by name."""
         labels = self.labels.names if self.labels else ()
         self._check_names(values, labels)
@@ -379,7 +377,7 @@ class HiddenContext:
             hidden = self.labels.hidden(labelled)
         return self.frame.known(recorded), hidden.reshape(1, self.number)
 
-    def _check_names(self, values: Mapping[str, float], labels: Sequence[str]) -> None:
+    def _check_names(self, values: Mapping[str, float], labels: NameSequence) -> None:
         """Refuse names of no parameter, and parameters without a value; labels come together."""
         allowed = [*self.known, *self.names, *labels]
         fix = f"give {', '.join(allowed)}" if allowed else "leave it out"
@@ -471,8 +469,8 @@ def _interval(
     values: Tensor,
     deviations: Tensor,
     level: float,
-    dims: tuple[str, ...],
-    coords: Mapping[str, object],
+    dims: Names,
+    coords: Settings,
 ) -> xr.Dataset:
     """Return values with intervals of normal deviations."""
     half = NormalDist().inv_cdf((1 + level) / 2) * deviations
@@ -558,14 +556,14 @@ HIDDEN = "hidden"
 """Name in `context` that asks for hidden parameters."""
 
 
-def wants_hidden(context: str | Sequence[str] | None) -> bool:
+def wants_hidden(context: str | NameSequence | None) -> bool:
     """Tell whether hidden parameters are asked for, alone or beside known ones."""
     names = [context] if isinstance(context, str) else context
     return names is not None and HIDDEN in names
 
 
 def with_hidden_context(
-    runs: xr.Dataset, context: str | Sequence[str], group: str | None
+    runs: xr.Dataset, context: str | NameSequence, group: str | None
 ) -> tuple[xr.Dataset, HiddenContext]:
     """Find the hidden context of runs, and add it to them as parameters.
 

@@ -12,7 +12,7 @@ import xarray as xr
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Array
+from romkit.core.types import Array, NameSequence
 from romkit.hidden.context import HiddenContext, hidden_context
 from romkit.hidden.family import Structure
 from romkit.hidden.reading import SHORTEST, assign_hidden, described, known_names
@@ -24,7 +24,7 @@ def drifting_context(
     runs: xr.Dataset | pd.DataFrame,
     *,
     pieces: Count = 4,
-    context: Sequence[str] | None = None,
+    context: NameSequence | None = None,
     latent_dim: Count | None = None,
 ) -> "DriftingContext":
     """Find a hidden context that drifts slowly within runs, and a law dc/dt = g(c, z) of its own.

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
+from romkit.core.types import Pair
 from romkit.hidden.family import Family
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
@@ -106,7 +107,7 @@ def _unit(weights: Tensor) -> Tensor:
     return torch.eye(weights.shape[1], dtype=weights.dtype)
 
 
-def joint_equations(family: Family, blocks: Blocks) -> tuple[Tensor, Tensor]:
+def joint_equations(family: Family, blocks: Blocks) -> Pair:
     """Return normal equations (P, P) and (P,) by θ and the hidden contexts, P = K q m + G r."""
     K, q, m = family.theta.shape
     G, r = family.hidden.shape

@@ -1,6 +1,5 @@
 """Runs with their groups, as hidden contexts are sought in them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from romkit.bases import Basis, basis
 from romkit.core.boundary import unchecked
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
-from romkit.core.types import Array, Names
+from romkit.core.types import Array, ArrayPair, Names, NameSequence
 from romkit.data.context import ROLE
 from romkit.hidden.family import Scale
 from romkit.hidden.search import Groups
@@ -23,7 +22,7 @@ SHORTEST = 6
 """Samples of a run from which on its first part places it, and its second part judges."""
 
 
-def described(source: xr.Dataset | pd.DataFrame, context: Sequence[str] | None) -> xr.Dataset:
+def described(source: xr.Dataset | pd.DataFrame, context: NameSequence | None) -> xr.Dataset:
     """Return runs in romkit's schema, with the known parameters declared.
 
     Raises:
@@ -56,7 +55,7 @@ def _align_times(data: xr.Dataset, *, sparse: float = 0.5) -> xr.Dataset:
     return datasets.resampled(data)
 
 
-def known_names(data: xr.Dataset, group: str | None, context: Sequence[str] | None) -> Names:
+def known_names(data: xr.Dataset, group: str | None, context: NameSequence | None) -> Names:
     """Return names of the parameters that are known: as given, else those that are declared.
 
     Raises:
@@ -132,7 +131,7 @@ class Frame:
         return 2 * (values - self.low) / divisor(self.high - self.low) - 1
 
 
-def order_groups(labels: Array) -> tuple[Array, Array]:
+def order_groups(labels: Array) -> ArrayPair:
     """Return names (G,) of groups in the order of their first runs, and the number (C,) of the group
     of each run.
     """

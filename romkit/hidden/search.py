@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.once import remembered
+from romkit.core.types import Shape
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.joint import Stage, first_windows, fitted, polished
 from romkit.hidden.placing import Placed, placed
@@ -231,7 +232,7 @@ def structures(
     groups: int,
     known: int,
     *,
-    paths: tuple[tuple[int, ...], ...] = (
+    paths: tuple[Shape, ...] = (
         (1, 1),
         (1, 2),
         (1, 3),
@@ -257,8 +258,8 @@ def structures(
 def degrees(
     groups: Groups,
     *,
-    of_few: tuple[int, ...] = (1, 2, 3, 5),
-    of_many: tuple[int, ...] = (1, 2, 3),
+    of_few: Shape = (1, 2, 3, 5),
+    of_many: Shape = (1, 2, 3),
     per_coefficient: int = 2,
 ) -> list[int]:
     """Degrees of laws that the numbers in the data can tell, from the lowest on.

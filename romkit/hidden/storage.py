@@ -3,7 +3,6 @@ netCDF file.
 """
 
 import math
-import os
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from romkit.core import packing
 from romkit.core.errors import FileError
 from romkit.core.files import Header, reason
 from romkit.core.packing import Classes
-from romkit.core.types import Tensors
+from romkit.core.types import PathLike, Tensors
 from romkit.data.storage import decode_dataset, save_dataset
 from romkit.hidden.context import HiddenContext
 from romkit.hidden.discovery import Discovery
@@ -52,7 +51,7 @@ def packed(found: HiddenContext) -> tuple[Header, Tensors]:
     return header, tensors
 
 
-def unpacked(path: str | os.PathLike[str], header: Header, tensors: Tensors) -> HiddenContext:
+def unpacked(path: PathLike, header: Header, tensors: Tensors) -> HiddenContext:
     """Return the hidden context of a file.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field
+from romkit.core.types import Entries, Field
 from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import default_solver
@@ -60,7 +60,7 @@ class Flow:
         self._expected = expected
         self._recorded: dict[int, _Recorded] = {}
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> Entries:
         """Attributes without compiled fields, which each process compiles for itself."""
         return vars(self) | {"_recorded": {}}
 

@@ -3,14 +3,13 @@
 import functools
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, runtime
-from romkit.core.types import Array, Chunked
+from romkit.core.types import Array, Chunked, Entries, Shape, Variables
 from romkit.data.names import unit_of
 from romkit.data.schema import shared_unit
 from romkit.data.units import strip_origin
@@ -46,7 +45,7 @@ def labelled(
         "flag_values": [*map(int, Status)],
         "flag_meanings": " ".join(status.name.lower() for status in Status),
     }
-    variables: dict[str, tuple[Any, ...]] = {
+    variables: Variables = {
         "state": (full, decoded[0], state_attrs),
         "latent": ((*lead, "time", "latent_component"), latent, latent_attrs),
         "status": (lead, solution.status.numpy(), flags),
@@ -59,11 +58,11 @@ def labelled(
     return xr.Dataset(variables, coords, {**solution.cost, **layout})
 
 
-def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
+def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> Entries:
     """Return coordinates of a run: its times and contexts, and components with their deviations."""
     time_attrs = {"long_name": "time", "units": frame.units.time}
     std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
-    coords: dict[str, object] = {
+    coords: Entries = {
         "time": ("time", times.numpy(), time_attrs),
         "component": list(frame.state_names),
         "state_std": ("component", frame.state_std.numpy(), std_attrs),
@@ -106,7 +105,7 @@ def provenance(
 
 
 def decode_chunks(
-    P: Operator, problem: Problem, states: Tensor, chunks: Sequence[tuple[int, ...]]
+    P: Operator, problem: Problem, states: Tensor, chunks: Sequence[Shape]
 ) -> list[Chunked]:
     """Return parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T,
     made when they are computed.

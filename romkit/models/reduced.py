@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Field, TensorMap
+from romkit.core.types import Entries, Field, Shape, TensorMap
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import (
@@ -152,7 +152,7 @@ class AtContexts:
     control: Control | None = None
 
     @property
-    def lead(self) -> tuple[int, ...]:
+    def lead(self) -> Shape:
         """Leading axes of states: (C,), or (S, C) of a stack of seeds."""
         seeds = self.model.projection.seeds
         trajectories = self.contexts.initial.shape[0]  # `len` would fix it in torch.export
@@ -272,7 +272,7 @@ class AtContexts:
         *,
         solver: Solver | None,
         engine: str,
-        chunks: Sequence[tuple[int, ...]] | None = None,
+        chunks: Sequence[Shape] | None = None,
     ) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes.
 
@@ -345,7 +345,7 @@ def trained_dynamics(projection: Projection) -> LatentDynamics:
     return dynamics
 
 
-def _find_dynamics(report: dict[str, object]) -> LatentDynamics:
+def _find_dynamics(report: Entries) -> LatentDynamics:
     """Dynamics that the recipe of a report names; files of strangers may hold anything there."""
     recipe = report.get("recipe", {})
     if not isinstance(recipe, dict):

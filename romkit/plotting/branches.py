@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, NameSequence
 from romkit.data.spelling import known_name
 from romkit.plotting import style
 
@@ -22,7 +22,7 @@ MARKERS = "osD^v"
 @validated
 @style.plain_names
 def plot_branches(
-    *branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()
+    *branches: xr.Dataset, component: str | None = None, labels: NameSequence = ()
 ) -> Figure:
     """Bifurcation diagram: equilibria, or the periods of orbits, over the parameter of branches.
 

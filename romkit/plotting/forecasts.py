@@ -1,7 +1,7 @@
 """Forecasts with their intervals, and how often these hold."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Kwargs, NameSequence
 from romkit.data.conversions import convert_data
 from romkit.data.grids import stack_components, unstacked
 from romkit.data.layout import Layout, layout_of, renamed
@@ -46,7 +46,7 @@ def plot_forecast(
     band: xr.Dataset,
     truth: xr.Dataset | pd.DataFrame | None = None,
     *,
-    components: Annotated[Sequence[str], MinLen(1)] | None = None,
+    components: Annotated[NameSequence, MinLen(1)] | None = None,
 ) -> Figure:
     """Plot a forecast over time with its prediction interval, and the truth as a dotted line;
     fields on a grid as maps of truth, forecast, difference and half width of the interval.
@@ -293,7 +293,7 @@ def _draw_row(row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component:
         if "lower" in band:
             upper = band["upper"].values
             claim = f"{band['lower'].attrs.get('level', 0.9):.0%} interval"
-            look: dict[str, Any] = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
+            look: Kwargs = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
             panel.fill_between(time, band["lower"].values, upper, label=claim, **look)
             # where the interval has no end it fills the panel
             look["transform"] = panel.get_xaxis_transform()
@@ -349,7 +349,7 @@ def _read_table(table: pd.DataFrame, layout: Layout) -> xr.Dataset:
     return renamed(data, time, layout.time)
 
 
-def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:
+def _chosen(components: NameSequence | None, runs: xr.Dataset, names: list[str]) -> list[int]:
     """Return numbers of the components to draw."""
     if components is not None:
         return [names.index(known_name("components", name, names)) for name in components]

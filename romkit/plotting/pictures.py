@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.tri import TriAnalyzer, Triangulation
 
-from romkit.core.types import Array
+from romkit.core.types import Array, Kwargs
 from romkit.plotting import style
 
 STATE_MAP, ERROR_MAP, WIDTH_MAP = style.STATE_MAP, "RdBu_r", "magma"
@@ -136,7 +136,7 @@ def _draw_mesh(panel: Axes, values: xr.DataArray, row: Row) -> TriMesh:
     triangles.set_mask(TriAnalyzer(triangles).get_flat_tri_mask())
     low, high = style.widen_scale(*row.ends)
     shades = matplotlib.colormaps[row.colours].with_extremes(bad=MISSING)
-    look: dict[str, Any] = {"cmap": shades, "vmin": low, "vmax": high, "rasterized": True}
+    look: Kwargs = {"cmap": shades, "vmin": low, "vmax": high, "rasterized": True}
     mesh = panel.tripcolor(triangles, values.values, shading="gouraud", **look)
     panel.set_aspect("equal", adjustable="box")
     return mesh

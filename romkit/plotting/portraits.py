@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import ArrayPair
 from romkit.data.spelling import known_name
 from romkit.plotting import style
 
@@ -137,7 +137,7 @@ def _portraits(
     return figure
 
 
-def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]:
+def _curves(values: xr.DataArray, time: str, colour: str) -> ArrayPair:
     """Return curves (C, T, k), one for each trajectory and seed, and the quantity of their colour
     (C, T).
     """

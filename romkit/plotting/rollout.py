@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
 from romkit.core.boundary import validated
-from romkit.core.types import Array
+from romkit.core.types import Array, Kwargs
 from romkit.data.grids import unstacked
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import style
@@ -400,7 +400,7 @@ def _draw_seeds(
     positive = np.where(errors > 0, errors, np.nan)
     drawn = positive[:, every]
     for number, curve in enumerate(drawn):
-        look: dict[str, Any] = {"linewidth": 0.4, "alpha": 0.5}
+        look: Kwargs = {"linewidth": 0.4, "alpha": 0.5}
         # what is exact has no line, and no label
         if number == seed and np.isfinite(curve).any():
             look = {"label": label, "zorder": 3}

@@ -19,7 +19,7 @@ from matplotlib.text import Text
 
 from romkit.core import checks, display, errors, files, tensors
 from romkit.core.boundary import FilePath, validated
-from romkit.core.types import Array
+from romkit.core.types import Args, Array
 
 P = ParamSpec("P")
 
@@ -97,7 +97,7 @@ def show_plain(figure: Figure) -> None:
 
 def panels(
     rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: Any
-) -> tuple[Any, ...]:
+) -> Args:
     """Return figure with a grid (rows, columns) of panels, each of this size in inches."""
     full_width = max(3.4, width * columns)
     full_height = max(2.4, height * rows + 0.3)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Field
+from romkit.core.types import Field, TensorFunction
 from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Solution, Status
@@ -58,7 +58,7 @@ def manufactured(path: Path, order: int, law: LatentLaw = latent_law) -> Problem
     def weighted(x: Tensor, u: Tensor) -> Tensor:
         return (1 + x.square()).unsqueeze(-1) * u
 
-    field: Callable[..., Tensor] = first_order if order == 1 else second_order
+    field: TensorFunction = first_order if order == 1 else second_order
     return PROBLEMS[order](path, field, weighted)
 
 

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.boundary import validated
 from romkit.core.broadcast import align
+from romkit.core.types import Kwargs
 from romkit.data import ContextParameter, check_dataset, trajectories
 from romkit.data.contexts import context_array
 from romkit.systems import System
@@ -216,8 +216,8 @@ def metric(p: Probe) -> None:
 def datasets(p: Probe) -> None:
     """Trajectories obey the field, are the same for the same seed, and one by one as together."""
     system, c = p.system, p.contexts
-    span: dict[str, Any] = {"duration": SAMPLES * system.dt}
-    contexts: dict[str, Any] = dict(zip(system.context_names, c.T.numpy(), strict=True))
+    span: Kwargs = {"duration": SAMPLES * system.dt}
+    contexts: Kwargs = dict(zip(system.context_names, c.T.numpy(), strict=True))
     data = check_dataset(system.dataset(**contexts, **span))
     recorded = ("state", "velocity", "acceleration")[: system.order + 1]
     *states, rate = (trajectories(data, name) for name in recorded)

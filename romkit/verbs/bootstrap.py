@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from romkit.core.errors import (
     InputError,
 )
 from romkit.core.parallel import Pool, cut, mapped
-from romkit.core.types import Array
+from romkit.core.types import Array, Kwargs
 from romkit.data import check_states
 from romkit.integrators import LearnedField
 from romkit.laws import Estimator, LatentSamples, PolynomialLaw
@@ -148,7 +148,7 @@ def _fitted(
         # each misses others where samples are missing, so that a stack of samples would miss all
         if not bool(samples.observed.all()):
             return stacked([_one_fitted(law, start, draw, seed) for draw in draws])
-        arrays: dict[str, Any] = {
+        arrays: Kwargs = {
             name: torch.stack([getattr(draw, name) for draw in draws]) for name in SAMPLED
         }
         return _one_fitted(law, start, replace(samples, **arrays), seed)

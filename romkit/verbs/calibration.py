@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair, Kwargs
 from romkit.verbs.sizes import Sizes, Widening
 
 LEVELS = np.linspace(0.0, 1.0, 201)
@@ -177,7 +176,7 @@ class Calibration:
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
         """Calibration from the dataset that `to_dataset` made."""
-        values: dict[str, Any] = {n: data[n].values for n in DIMENSIONS if n in data}
+        values: Kwargs = {n: data[n].values for n in DIMENSIONS if n in data}
         sizes = None
         if "of_runs" in values:
             arrays = {name: values.pop(name) for name in ("contexts", "of_runs", "width")}
@@ -206,7 +205,7 @@ def growth_and_profile(
     runs: Sequence[int] | None = None,
     *,
     smoothed: int = 20,
-) -> tuple[Array, Array]:
+) -> ArrayPair:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
     square at (t, k), or to the median of those of the trajectories.
 
@@ -257,7 +256,7 @@ def growth_and_profile(
     return growth, std * np.maximum(np.sqrt(mean_square), 1e-6)
 
 
-def _known_squares(error: Array, std: Array) -> tuple[Array, Array]:
+def _known_squares(error: Array, std: Array) -> ArrayPair:
     """Return squares of errors (T, n) in deviations, 0 where they are not finite, and where they are."""
     square = np.square(error / std)
     finite = np.isfinite(square)

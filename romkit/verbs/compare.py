@@ -21,6 +21,7 @@ from romkit.core.boundary import Count, FilePath, Part, Seed, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.files import expanded, make_folder, plain
 from romkit.core.parallel import Pool
+from romkit.core.types import Entries, NameSequence, Settings
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.data.schema import add_trajectories
 from romkit.integrators import DYNAMICS, LatentDynamics
@@ -54,9 +55,9 @@ class Combination(tasks.Task):
     label: str
     data: str
     method: str
-    method_settings: dict[str, object]
+    method_settings: Entries
     law: str
-    law_settings: dict[str, object]
+    law_settings: Entries
     test: float
     seed: Seed
 
@@ -112,7 +113,7 @@ def _describe(dynamics: LatentDynamics) -> str:
 @validated
 def compare(
     data: xr.Dataset,
-    methods: Sequence[str] | Mapping[str, Mapping[str, object]],
+    methods: NameSequence | Mapping[str, Settings],
     laws: Sequence[str | Estimator] | Mapping[str, str | Estimator],
     *,
     folder: FilePath = "runs/compare",
@@ -182,9 +183,7 @@ def compare(
     return _score_table(table, folder, sweep)
 
 
-def check_names(
-    methods: Sequence[str], laws: Sequence[str], settings: Mapping[str, object]
-) -> None:
+def check_names(methods: NameSequence, laws: NameSequence, settings: Settings) -> None:
     """Raise InputError for an unknown method, law or setting, before data are made for them."""
     _methods(methods, settings)
     _laws(laws)
@@ -194,7 +193,7 @@ Named = tuple[str, dict[str, object]]
 """Name of a method or law, and its settings."""
 
 
-def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
+def _methods(methods: object, common: Settings) -> dict[str, Named]:
     """Return name and settings of each method, by label."""
     named = {}
     for label, entry in _labelled("methods", methods, str).items():
@@ -234,7 +233,7 @@ def _name(law: object) -> str:
     )
 
 
-def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
+def _labelled(argument: str, value: object, label: Callable[[object], str]) -> Entries:
     """Return the entries by their labels, which a dict has already."""
     if isinstance(value, str | Estimator):
         value = [value]
@@ -300,7 +299,7 @@ def _score_table(
 
 
 def _arrange(
-    rows: Mapping[tuple[str, str], xr.Dataset], projections: Sequence[str], laws: Sequence[str]
+    rows: Mapping[tuple[str, str], xr.Dataset], projections: NameSequence, laws: NameSequence
 ) -> xr.Dataset:
     """Return rows as one table, in the order in which methods and laws were named; NaN where there
     is none.

@@ -13,7 +13,7 @@ from scipy import integrate, interpolate, optimize
 from romkit.core.boundary import Part, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.core.types import Array
+from romkit.core.types import Array, ArrayPair
 from romkit.data import DIMS, times_of
 from romkit.data.context import context_columns
 from romkit.data.schema import add_trajectories
@@ -175,7 +175,7 @@ def _root_mean_square(values: Array) -> Array:
 def _predictors(
     early: Array,
     local: Array,
-    shifts: tuple[Array, Array],
+    shifts: ArrayPair,
     extent: Array,
 ) -> Array:
     """Logarithms (C, T, 5): each part alone can explain an error, and the larger of two does; whole
@@ -192,7 +192,7 @@ def _predictors(
     return np.log(bounded)
 
 
-def _lag(gap: Array, speed: Array, t: Array) -> tuple[Array, Array]:
+def _lag(gap: Array, speed: Array, t: Array) -> ArrayPair:
     """Return rate (C,) of a lag a + b t that explains gaps (C, w, n) from a path best, and the
     share that it explains.
     """

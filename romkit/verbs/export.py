@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.core import checks, files, runtime
 from romkit.core.boundary import FilePath, Positive, validated
 from romkit.core.errors import InputError, one_line, warn
-from romkit.core.types import Field
+from romkit.core.types import Entries, Field, NameSequence, TensorFunction, TensorTuple
 from romkit.core.version import VERSION
 from romkit.data import Control
 from romkit.data.spelling import known_name
@@ -60,7 +60,7 @@ def export(
     *,
     dynamics: Dynamics | None = None,
     system: System | None = None,
-    outputs: Sequence[str] | None = None,
+    outputs: NameSequence | None = None,
     dt: Positive | None = None,
     platforms: Sequence[Platform] | None = None,
 ) -> Path:
@@ -118,7 +118,7 @@ def export(
         >>> "void model_step(const struct model *model, double t" in path.with_suffix(".h").read_text()
         True
     """
-    asked: dict[str, object] = {"outputs": outputs, "dt": dt, "platforms": platforms}
+    asked: Entries = {"outputs": outputs, "dt": dt, "platforms": platforms}
     target, ending = _checked(projection, path, system)
     options = _options(ending, system, asked)
     model = ReducedModel.build(projection, dynamics, system)
@@ -167,7 +167,7 @@ def _checked(projection: Projection, path: FilePath, system: System | None) -> t
     return target, ending
 
 
-def _options(ending: str, system: System | None, asked: dict[str, object]) -> dict[str, object]:
+def _options(ending: str, system: System | None, asked: Entries) -> Entries:
     """Return options of an FMU; other files have none."""
     options = {name: value for name, value in asked.items() if value is not None}
     if ending != "fmu":
@@ -212,7 +212,7 @@ def _inputs(model: ReducedModel, control: Tensor) -> Control | None:
     return lambda t: values + (t - origin) * slopes
 
 
-def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
+def _examples(model: ReducedModel) -> TensorTuple:
     """Time, and latent state, state, context and control (see `_inputs`) of one trajectory."""
     inputs = len(model.dynamics.control_names)
     if _takes_lines(model):
@@ -242,7 +242,7 @@ def _bound(
 def _traced(model: ReducedModel) -> Trace:
     def evaluate(
         t: Tensor, latent: Tensor, state: Tensor, context: Tensor, control: Tensor
-    ) -> tuple[Tensor, ...]:
+    ) -> TensorTuple:
         rate, encode, decode = _bound(model, context, _inputs(model, control))
         return rate(t, latent), encode(state), decode(latent)
 
@@ -304,8 +304,8 @@ def _write_fmu(
     target: Path,
     *,
     dt: float,
-    outputs: Sequence[str] | None = None,
-    platforms: Sequence[str] | None = None,
+    outputs: NameSequence | None = None,
+    platforms: NameSequence | None = None,
 ) -> None:
     state = _outputs(model)
     shown = set(state)
@@ -391,7 +391,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
         torch.cat([x, x]) if x.ndim else x for x in _examples(model)
     )
     q = len(model.dynamics.control_names)
-    inputs: tuple[Tensor, ...] = (control[:, :q],) if q else ()
+    inputs: TensorTuple = (control[:, :q],) if q else ()
     if _takes_lines(model):
         at_end = control[:, :q].clone()
         inputs = (control[:, :q], at_end)
@@ -406,7 +406,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     def decode(w: Tensor, c: Tensor) -> Tensor:
         return _bound(model, c, _step_inputs(t, 1.0, *inputs))[2](w)
 
-    programs: dict[Path, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    programs: dict[Path, tuple[TensorFunction, TensorTuple]] = {
         target: (step, (t, t + 0.01, latent, context, *inputs)),
         target.with_stem(f"{target.stem}-encode"): (encode, (state, context)),
         target.with_stem(f"{target.stem}-decode"): (decode, (latent, context)),
@@ -415,7 +415,7 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     _write_together(contents)
 
 
-def _program(function: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> memoryview:
+def _program(function: TensorFunction, arguments: TensorTuple) -> memoryview:
     """Return a program of `torch.export` for any number of trajectories, as the content of a file."""
     trajectories = {0: torch.export.Dim("trajectories", min=1)}
     dims = tuple(trajectories if argument.ndim else None for argument in arguments)
@@ -443,7 +443,7 @@ def _step_inputs(t: Tensor, h: Tensor | float, *ends: Tensor) -> Control | None:
 
 
 class _Program(torch.nn.Module):
-    def __init__(self, function: Callable[..., Tensor]):
+    def __init__(self, function: TensorFunction):
         super().__init__()
         self.function = function
 

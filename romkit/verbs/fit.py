@@ -3,7 +3,7 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -16,6 +16,7 @@ from romkit.core.display import pairs
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
+from romkit.core.types import Entries, Settings
 from romkit.data.layout import reordered
 from romkit.engine import Device, Engine
 from romkit.projections import METHODS, Projection, Shifts, Sliced, stack, unstack
@@ -29,7 +30,7 @@ from romkit.verbs.presets import PRESETS, sized
 from romkit.verbs.training_set import TrainingSet, checked_data, raise_precision
 
 
-def find_method(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
+def find_method(argument: str, method: object) -> tuple[type[Projection], Entries]:
     kind, sizes = method, {}
     if isinstance(method, functools.partial):
         kind = method.func
@@ -163,14 +164,14 @@ def fit(
     return models[0] if seeds is None else stack(models)
 
 
-def _architecture(settings: Mapping[str, object]) -> dict[str, object]:
+def _architecture(settings: Settings) -> Entries:
     """Return settings that are not of the recipe, but of the method."""
     return {name: value for name, value in settings.items() if name not in SETTINGS}
 
 
 def _initial(
     kind: type[Projection],
-    sizes: dict[str, object],
+    sizes: Entries,
     training: TrainingSet,
     seeds: Sequence[int],
 ) -> list[Projection]:
@@ -186,7 +187,7 @@ def _initial(
 
 
 def _recipe(
-    preset: str | Recipe, settings: Mapping[str, object], system: str, kind: type[Projection]
+    preset: str | Recipe, settings: Settings, system: str, kind: type[Projection]
 ) -> Recipe:
     """Return the recipe of a preset, with the settings that are of a recipe."""
     recipe = preset
@@ -245,7 +246,7 @@ def _describe(models: Sequence[Projection]) -> str:
     return f"{len(models)} of {model.name} with {pairs(model.config)}"
 
 
-def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> None:
+def check_settings(kind: type[Projection], settings: Settings) -> None:
     """Raise InputError unless every setting is one of `fit`, of the training or of the method."""
     sizes = {*arguments(kind), "latent_dim", "layers"}
     names = {*sizes, *SETTINGS, *NAMES}
@@ -348,7 +349,7 @@ def _find_system(recipe: Recipe, training: TrainingSet) -> System:
     return system
 
 
-def _provenance(run: Run, training: TrainingSet) -> dict[str, object]:
+def _provenance(run: Run, training: TrainingSet) -> Entries:
     """Recipe, data, device and versions, for the report."""
     attrs = training.full.attrs
     facts = {key: attrs.get(key) for key in ("system", "parameters", "split", "seed")}

@@ -15,6 +15,7 @@ from xml.etree import ElementTree as Xml
 from romkit.core import files
 from romkit.core.errors import InputError
 from romkit.core.files import temporary_folder
+from romkit.core.types import NameSequence
 from romkit.core.version import VERSION
 from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
@@ -52,7 +53,7 @@ class Variable(NamedTuple):
 
 def variables(
     context: Sequence[tuple[str, str, float]],
-    control: Sequence[str],
+    control: NameSequence,
     latent: Sequence[float],
     state: Sequence[tuple[str, str]],
     time: str,
@@ -99,7 +100,7 @@ def write(
     outputs: set[str],
     dt: float,
     about: str,
-    platforms: Sequence[str] | None = None,
+    platforms: NameSequence | None = None,
 ) -> None:
     """Write an FMU.
 
@@ -188,7 +189,7 @@ def _check_names(table: Sequence[Variable]) -> None:
 
 
 def _libraries(
-    name: str, sources: dict[str, str], platforms: Sequence[str] | None
+    name: str, sources: dict[str, str], platforms: NameSequence | None
 ) -> dict[str, bytes]:
     """Return the sources, compiled for each platform, by their places in the FMU."""
     native = this_platform()

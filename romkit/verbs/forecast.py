@@ -1,7 +1,5 @@
 """Forecasts of a reduced model from a state."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -11,7 +9,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Array, Entries, NameSequence, Settings
 from romkit.data import Contexts, Layout, fields
 from romkit.data.controls import convert_inputs, given_control
 from romkit.data.trajectories import check_grid, order_state
@@ -43,7 +41,7 @@ def forecast(
     engine: Engine = "auto",
     device: Device | None = None,
     on_components: bool = False,
-    context: dict[str, object] | None = None,
+    context: Entries | None = None,
     **named: object,
 ) -> xr.Dataset:
     """Follow the reduced model from a state.
@@ -152,7 +150,7 @@ def forecast_start(
 
 
 def _count_forecasts(
-    states: Tensor, contexts: Contexts, control: object, names: Sequence[str]
+    states: Tensor, contexts: Contexts, control: object, names: NameSequence
 ) -> int:
     """Return trajectories of states (n,) or (C, n), of contexts, and of inputs (C, T, q)."""
     numbers = [*states.shape[:-1], len(contexts.initial)]
@@ -169,7 +167,7 @@ def _count_forecasts(
     return number
 
 
-def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, number: int) -> Tensor:
+def _latent_start(model: AtContexts, start: Settings, t: Tensor, number: int) -> Tensor:
     """Return the latent state of `number` trajectories, from full or latent states and velocities."""
     names = _checked_names(start, model.problem.order)
     size = np.shape(start["initial_state"])[-1]
@@ -179,13 +177,13 @@ def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, num
     return model.problem.join(*states).expand(*model.lead, -1)
 
 
-def _is_full(projection: Projection, start: Mapping[str, object]) -> bool:
+def _is_full(projection: Projection, start: Settings) -> bool:
     """Tell whether a state is a full one, which it is where both have one size."""
     size = np.shape(start["initial_state"])[-1]
     return size == len(projection.frame.state_names) or size != projection.latent_dim
 
 
-def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
+def _checked_names(start: Settings, order: int) -> list[str]:
     """Return names of the states that dynamics of an order start from: the state, and the velocity
     of order two.
     """

@@ -1,8 +1,7 @@
 """`romkit.hidden_manifold`: projections whose context nobody recorded, trained together with it."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Array, Kwargs, NameSequence
 from romkit.hidden.reading import assign_hidden, described, group_labels, known_names, order_groups
 from romkit.hidden.starts import offset_points
 from romkit.projections import EncoderDecoder, Projection
@@ -30,7 +29,7 @@ def hidden_manifold(
     group: str | None = None,
     *,
     number: Count = 1,
-    context: Sequence[str] | None = None,
+    context: NameSequence | None = None,
     **settings: object,
 ) -> tuple[Projection, xr.Dataset]:
     """Train a projection whose context nobody recorded, together with that context.
@@ -80,7 +79,7 @@ def hidden_manifold(
     numbers = 2 * rows / (len(names) - 1) - 1
     marked = _declared(data, parameters, np.tile(numbers[:, None], number))
     free = _embed_values(kind, start)
-    options: dict[str, Any] = {**sizes, **settings}
+    options: Kwargs = {**sizes, **settings}
     model = fit(free, marked, **options)
     values = _filled(model.get_parameter(VALUES)).detach().double().numpy()
     return _plain(kind, model), _declared(data, parameters, values[rows])
@@ -106,7 +105,7 @@ def _told(data: xr.Dataset, rows: Array, number: int) -> Tensor:
     return offset_points(torch.from_numpy(np.stack(features)), number)
 
 
-def _declared(data: xr.Dataset, known: Sequence[str], values: Array) -> xr.Dataset:
+def _declared(data: xr.Dataset, known: NameSequence, values: Array) -> xr.Dataset:
     """Return data with hidden parameters (C, r) that fill [-1, 1], as a model of them is scaled."""
     columns = {f"hidden{k + 1}": column for k, column in enumerate(values.T)}
     data = assign_hidden(data, tuple(known), columns)

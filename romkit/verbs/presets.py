@@ -11,6 +11,7 @@ from collections.abc import Callable
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.types import Entries
 from romkit.projections import Frame, Projection, architecture
 from romkit.projections.constrained import typical_layers
 from romkit.projections.sizes import check_chain
@@ -32,7 +33,7 @@ _LORENZ_FLOW = {"latent_dim": 2, "units": (21, 21, 21), "embedding": (1, 8, 4), 
 _PENDULUM_FLOW = {"latent_dim": 4, "units": ((32, 32),), "embedding": (4, 8, 4)}
 _PENDULUM_NCAE = {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4, 4)}
 
-SIZES: dict[str, dict[str, dict[str, object]]] = {
+SIZES: dict[str, dict[str, Entries]] = {
     "lorenz96": {
         "pod": {"latent_dim": 2},
         "polynomial-manifold": {"latent_dim": 2},
@@ -87,10 +88,10 @@ ANCHORED = ("ncae", "ncae-weights", "ncae-bias", "ncae-slope")
 def sized(
     method: type[Projection],
     frame: Frame,
-    sizes: dict[str, object],
+    sizes: Entries,
     *,
     behind_basis: bool = False,
-) -> dict[str, object]:
+) -> Entries:
     """Return arguments that build `method`: with the paper's sizes where it has some for these
     data, and none are given; with layers (m, 24, 48, n) of an NcAE of coordinates in a basis.
 

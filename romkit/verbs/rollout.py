@@ -1,6 +1,6 @@
 """Rollouts: the truth and the reduced model from the same initial states, and their errors."""
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ import xarray as xr
 
 from romkit.core import checks, runtime
 from romkit.core.boundary import Positive, unchecked, validated
-from romkit.core.types import Array
+from romkit.core.types import Array, Entries, Kwargs
 from romkit.data import DIMS, Contexts
 from romkit.data.conversions import convert_parameters
 from romkit.data.schema import variable_of
@@ -41,7 +41,7 @@ def rollout(
     dt: Positive | None = None,
     engine: Engine = "auto",
     device: Device | None = None,
-    context: dict[str, object] | None = None,
+    context: Entries | None = None,
     **named: object,
 ) -> xr.Dataset:
     """Follow the truth and the reduced model from the same initial state: `simulate`, `follow` and
@@ -92,7 +92,7 @@ def rollout(
         >>> round(float(run.nrmse.max()), 2), float(run.valid_time), int(run.status)
         (0.02, 0.2, 0)
     """
-    simulation: dict[str, Any] = {
+    simulation: Kwargs = {
         "duration": duration,
         "initial_state": initial_state,
         "initial_velocity": initial_velocity,
@@ -176,7 +176,7 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     return run
 
 
-def _common_attrs(truth: xr.Dataset, reduced: xr.Dataset) -> dict[str, object]:
+def _common_attrs(truth: xr.Dataset, reduced: xr.Dataset) -> Entries:
     """Attributes of both models, with the cost of each under a name of its own."""
     attrs = truth.attrs | reduced.attrs
     attrs = {key: value for key, value in attrs.items() if key not in COST}

@@ -6,10 +6,10 @@ import functools
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -21,7 +21,7 @@ from romkit.core.boundary import Count, FilePath, NotNegative, Seed, Share, vali
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
-from romkit.core.types import Array
+from romkit.core.types import Array, Entries, NameSequence, Settings, Variables
 from romkit.data import (
     check_states,
     context_matrix,
@@ -99,7 +99,7 @@ def sample(
     plateau: Count | None = None,
     min_decrease: Share = 0.0,
     at_once: Count = 1,
-    candidates: Count | Mapping[str, object] = 100,
+    candidates: Count | Settings = 100,
     system: System | None = None,
     windows: Count = 5,
     seed: Seed = 0,
@@ -297,7 +297,7 @@ class Plan:
     budget: int
     method: str
     kind: type[Projection]
-    sizes: dict[str, object]
+    sizes: Entries
     dynamics: LatentDynamics | Estimator | None
     stopping: Stopping
     at_once: int
@@ -306,13 +306,13 @@ class Plan:
     seed: int
     folder: Path
     executor: Pool | None
-    settings: dict[str, object]
-    names: Sequence[str]
+    settings: Entries
+    names: NameSequence
     grid: Array
     places: Array
     first: list[int]
 
-    def coords(self, dim: str, data: xr.Dataset) -> dict[str, tuple[Any, ...]]:
+    def coords(self, dim: str, data: xr.Dataset) -> Variables:
         """Return contexts of the candidates as coordinates, with the attributes of data."""
         return {n: (dim, self.grid[:, k], data[n].attrs) for k, n in enumerate(self.names)}
 
@@ -358,9 +358,7 @@ def _checked_method(
     return method
 
 
-def _first_number(
-    parameters: int, budget: int, judge: System | None, settings: Mapping[str, object]
-) -> int:
+def _first_number(parameters: int, budget: int, judge: System | None, settings: Settings) -> int:
     """Return number of contexts that greedy choice begins with: the corners of the range if it may."""
     # laws are bootstrapped from three trajectories
     fewest = 3 if judge is None and "seeds" not in settings else 2
@@ -467,8 +465,8 @@ def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
 
 
 def _candidates(
-    source: System | xr.Dataset, requested: int | Mapping[str, object]
-) -> tuple[Sequence[str], Array, Array, Array]:
+    source: System | xr.Dataset, requested: int | Settings
+) -> tuple[NameSequence, Array, Array, Array]:
     """Return names of the parameters, ends of their ranges (p,), and contexts of the candidates (N,
     p).
     """
@@ -497,7 +495,7 @@ def _candidates(
     return names, low, high, grid
 
 
-def _check_contexts(names: Sequence[str], moving: bool) -> None:
+def _check_contexts(names: NameSequence, moving: bool) -> None:
     """Refuse a source without contexts, or with contexts that move."""
     if names and not moving:
         return

@@ -1,7 +1,7 @@
 """Simulation of a full model."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 import xarray as xr
@@ -11,7 +11,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
-from romkit.core.types import ContextFunction, Tensors
+from romkit.core.types import ContextFunction, Entries, Settings, Tensors
 from romkit.data import Contexts
 from romkit.data.trajectories import order_state
 from romkit.engine import Engine
@@ -33,7 +33,7 @@ def simulate(
     solver: Solver | None = None,
     engine: Engine = "auto",
     executor: Pool | None = None,
-    context: dict[str, object] | None = None,
+    context: Entries | None = None,
     **named: object,
 ) -> xr.Dataset:
     """Simulate the full model.
@@ -150,7 +150,7 @@ def check_start_time(
     contexts: Contexts,
     state: object,
     label: str,
-    start: Mapping[str, object],
+    start: Settings,
     *,
     same_rate: float = 1e-9,
 ) -> None:
