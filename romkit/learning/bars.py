@@ -22,7 +22,7 @@ from romkit.learning.leftout import Fitted, LeftOut
 from romkit.learning.rollouts import quietly, roll
 from romkit.metrics import deviations, pool_units
 from romkit.projections import Projection
-from romkit.verbs.calibration import Calibration, conformal_quantiles, growth_and_profile
+from romkit.verbs.calibration import LEVELS, Calibration, conformal_quantiles, growth_and_profile
 from romkit.verbs.ensemble import add_interval
 from romkit.verbs.forecast import forecast
 from romkit.verbs.sizes import Sizes, Widening
@@ -153,12 +153,15 @@ def calibrated(
     growth, profile = growth_and_profile(relative, ones, typical=True)
     profile = _pooled_profile(of_all, usable, std, growth, relative, measure, profile)
     scores = np.empty_like(relative)
+    weights = np.empty_like(relative)
     for k in range(len(relative)):
         others = np.arange(len(relative))
         if len(relative) > FEWEST:
             others = np.delete(others, k)
         of_others = growth_and_profile(relative, ones, True, others.tolist())
-        scores[k] = np.abs(relative[k]) / (of_others[0][:, None] * of_others[1])
+        own_scale = of_others[0][:, None] * of_others[1]
+        scores[k] = np.abs(relative[k]) / own_scale
+        weights[k] = np.square(measure[k] * own_scale)
     contexts = contexts_of(data)
     width = np.ptp(contexts, axis=0)
     times = data["time"].values.astype(float)
@@ -166,12 +169,12 @@ def calibrated(
         lead=times - times[0],
         growth=growth,
         profile=std * profile,
-        quantiles=conformal_quantiles(scores),
+        quantiles=conformal_quantiles(scores, weights),
         trajectories=len(usable),
         lost=int(is_lost.sum()),
         sizes=Sizes(contexts, whole.errors, np.where(width > 0, width, 1.0), widening),
     )
-    return calibration, _coverage(scores)
+    return calibration, _coverage(scores, weights)
 
 
 def _are_lost(forecasts: Forecasts) -> Array:
@@ -229,13 +232,14 @@ def _sizes(errors: Array) -> Array:
     return square.nanmean(-1).sqrt().nanmean(-1).numpy()
 
 
-def _coverage(scores: Array) -> float:
+def _coverage(scores: Array, weights: Array) -> float:
     """Return share of scores (V, T, n) within the quantile of the scores of the other runs."""
     if len(scores) <= FEWEST:
         return np.nan
     shares = []
     for k in range(len(scores)):
-        limit = np.nanquantile(np.delete(scores, k, axis=0), LEVEL)
+        others = np.delete(np.arange(len(scores)), k)
+        limit = np.interp(LEVEL, LEVELS, conformal_quantiles(scores[others], weights[others]))
         known = scores[k][np.isfinite(scores[k])]
         shares.append((known <= limit).mean())
     return float(np.mean(shares))

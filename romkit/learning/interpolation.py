@@ -209,14 +209,17 @@ class InterpolatedRuns:
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=likely(whole._align_phases(0.0), whole._known))
-        several, farthest = whole._left_out(train)
+        several, units, farthest = whole._left_out(train)
         calibration = None
         if sum(map(len, several)) > 1:
             relative = np.concatenate(several)  # (V, T, n)
-            del several
+            unit = np.concatenate(units)
+            del several, units
             spread = np.broadcast_to(0.0, relative.shape)
             times = train["time"].values.astype(float)
-            calibration = Calibration.fit(times, relative, spread, whole._deviation, typical=True)
+            calibration = Calibration.fit(
+                times, relative, spread, whole._deviation, typical=True, unit=unit
+            )
         return replace(whole, tolerance=max(NEAR, farthest), calibration=calibration)
 
     @validated
@@ -341,11 +344,12 @@ class InterpolatedRuns:
         at_equal /= self._deviation
         return torch.from_numpy(at_equal)
 
-    def _left_out(self, train: xr.Dataset) -> tuple[list[Array], float]:
+    def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array], float]:
         """Return errors (k, T, n) on the runs of each context between others, from all but these, in
-        the sizes of errors there, and the largest distance of these runs, in deviations.
+        the sizes of errors there, these sizes, and the largest distance of these runs, in
+        deviations.
         """
-        relative = []
+        relative, units = [], []
         farthest = [0.0]
         for left_out in inner_groups(train):
             kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
@@ -356,9 +360,11 @@ class InterpolatedRuns:
             square = torch.from_numpy(np.square(error / self._deviation))
             distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
             farthest.append(np.nanmax(distance))
-            error /= fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed))
+            sizes = fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed))
+            error /= sizes
             relative.append(error)
-        return relative, float(np.nanmax(farthest))
+            units.append(sizes)
+        return relative, units, float(np.nanmax(farthest))
 
     def expected(self, contexts: Array, deviation: Array) -> Array:
         """Return expected errors (k,) of runs at contexts (k, p), by the scale of the intervals and in

@@ -77,6 +77,7 @@ class Calibration:
         std: Array,
         typical: bool = False,
         *,
+        unit: Array | None = None,
         enough: int = 4,
     ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
@@ -90,6 +91,8 @@ class Calibration:
             typical: whether growth is that of the median trajectory, so that a few with large
                 errors, where members disagree, leave the others narrow intervals. The scale then
                 grows where members disagree by more than on any of these.
+            unit: (V, T, n) of the errors, where that differs from value to value; 1 by default. It
+                is overwritten.
             enough: trajectories from which on the error of one is measured by the scale of the
                 others.
 
@@ -105,6 +108,7 @@ class Calibration:
                 fix="hold more trajectories out, or raise the number of members",
             )
         scores = np.abs(error)
+        weights = np.ones_like(error) if unit is None else unit
         growth, profile = growth_and_profile(error, std, typical)
         for k in np.flatnonzero(usable):
             of_others = growth, profile
@@ -112,9 +116,11 @@ class Calibration:
                 # as for a new trajectory; of one or two others it would be chance
                 kept = np.delete(np.arange(len(error)), k)
                 of_others = growth_and_profile(error, std, typical, kept.tolist())
-            scores[k] /= scale(spread[k], *of_others)
+            own_scale = scale(spread[k], *of_others)
+            scores[k] /= own_scale
+            weights[k] *= own_scale / std
         seen = (~np.isnan(error)).any(axis=(1, 2))
-        quantiles = conformal_quantiles(scores)
+        quantiles = conformal_quantiles(scores, np.square(weights, out=weights))
         disagreement = None
         if typical:
             disagreement = largest_disagreement(spread[usable], profile)
@@ -186,16 +192,37 @@ class Calibration:
         return cls(**values, sizes=sizes)
 
 
-def conformal_quantiles(scores: Array) -> Array:
-    """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
-    ordered = scores[~np.isnan(scores)]
-    ordered.sort()
-    place = LEVELS * (len(ordered) - 1)
-    below = ordered[np.floor(place).astype(int)]
-    above = ordered[np.ceil(place).astype(int)]
+def conformal_quantiles(scores: Array, weights: Array) -> Array:
+    """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not.
+
+    They are those of all values alike, or of values that count by their weights, whichever are
+    larger. A front passes few places at a time: the others are at rest, where nothing errs, and
+    bars that hold at most places may miss the front at all times. With the squares of their scales
+    as weights values count as much as they are expected to err.
+
+    Source: Tibshirani, Barber, Candès, Ramdas (2019), Conformal prediction under covariate shift,
+    for quantiles with weights.
+
+    Example:
+        >>> import numpy as np
+        >>> from romkit.verbs.calibration import LEVELS, conformal_quantiles
+        >>> scores = np.repeat([0.0, 2.0], [95, 5])  # at rest, and on a front
+        >>> [float(np.interp(0.9, LEVELS, conformal_quantiles(scores, w))) for w in (np.ones(100), scores)]
+        [0.0, 2.0]
+    """
+    is_known = ~np.isnan(scores)
+    values = scores[is_known]
+    order = np.argsort(values)
+    values = values[order]
+    place = LEVELS * (len(values) - 1)
+    below = values[np.floor(place).astype(int)]
+    above = values[np.ceil(place).astype(int)]
     # between a finite score and an infinite one there is nothing to interpolate
     step = np.where(np.isinf(above), 0.0, above) - np.where(np.isinf(below), 0.0, below)
-    return np.where(np.isinf(above), np.inf, below + place % 1 * step)
+    alike = np.where(np.isinf(above), np.inf, below + place % 1 * step)
+    share = np.cumsum(weights[is_known][order])
+    last = np.searchsorted(share, LEVELS * share[-1])
+    return np.maximum(alike, values[np.minimum(last, len(values) - 1)])
 
 
 def growth_and_profile(

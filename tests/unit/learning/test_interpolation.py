@@ -148,6 +148,34 @@ def test_bars_hold_between_the_runs(noise):
     assert half <= 4 * error
 
 
+def test_bars_hold_where_a_front_passes():
+    """Most places are at rest at any time, where no bar fails."""
+    places = np.linspace(0, 2, 200)
+    time = np.linspace(0, 3, 61)
+
+    def front(speed):
+        at = 0.2 + speed * time[:, None] + 0.05 * np.sin(8 * speed)
+        return 0.5 * (1 - np.tanh((places - at) / 0.03))
+
+    speeds = np.linspace(0.2, 0.6, 8)
+    runs = romkit.data.from_arrays(
+        np.array([front(speed) for speed in speeds]), time, context={"speed": speeds}
+    )
+    projection = romkit.fit("pod", runs, latent_dim=2)
+    between = Interpolation().fitted(projection, runs)
+    inside, passing = [], []
+    for speed in speeds[:-1] + 0.02:
+        truth = front(speed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExtrapolationWarning)
+            forecast = between.forecast(duration=3, dt=0.05, speed=speed)
+        inside.append((truth >= forecast.lower.values) & (truth <= forecast.upper.values))
+        passing.append((truth > 0.01) & (truth < 0.99))
+    # with quantiles of all values alike bars hold 0.47 of the front
+    assert np.mean(inside) > 0.9
+    assert np.array(inside)[np.array(passing)].mean() > 0.8
+
+
 def test_a_law_that_is_as_good_is_taken():
     """Waves that turn at a frequency of their own: equal times are other phases."""
     frequency = np.linspace(1.0, 2.0, 7)
