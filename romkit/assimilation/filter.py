@@ -318,7 +318,8 @@ class Tracker:
         # and width follow from quartiles: some contexts may be badly modelled
         low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
         gumbel = -np.log(-np.log([0.25, 0.5, 0.75, 1 - share]))
-        limits = middle + (high - low) * (gumbel[3] - gumbel[1]) / (gumbel[2] - gumbel[0])
+        width = (high - low) / (gumbel[2] - gumbel[0])
+        limits = middle + width * (gumbel[3] - gumbel[1])
         self.limits = dict(zip(TESTS, limits.tolist(), strict=True))
         self.alarms_hold_for = {
             "duration": float(times[-1] - times[0]),

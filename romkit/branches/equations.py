@@ -163,7 +163,8 @@ class Equilibria(Equations):
 
     def update_jacobian(self, u: Array, jacobian: Array) -> Array:
         # the last step may be 1e-8, and slow growth beside fast decay is less
-        by_state = self.field(np.full(len(u) - 1, u[-1])).slopes(u[:-1])
+        w, parameter = u[:-1], u[-1]
+        by_state = self.field(np.full(len(w), parameter)).slopes(w)
         return np.column_stack([by_state, jacobian[:, -1]])
 
     def linear(self, jacobian: Array) -> Array:

@@ -327,7 +327,8 @@ def _check_least_period(
     period = equations.period * u[-2]
     states = [u[:-2]]
     for _ in range(twelfths - 1):
-        states.append(equations.ends(u[-1:], states[-1][None], period / twelfths)[0])
+        ends = equations.ends(u[-1:], states[-1][None], period / twelfths)
+        states.append(ends[0])
     course = np.stack(states)  # (12, d)
     size = course.std(axis=0).max()
     for rounds in (4, 3, 2):

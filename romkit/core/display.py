@@ -89,11 +89,12 @@ def _svg(curves: Sequence[Sequence[float]]) -> str:
     unit = HEIGHT / max(high - low, 1e-12)
     lines = ""
     for curve in points:
-        corners = [f"{WIDTH * k / longest:.1f},{(high - y) * unit:.1f}" for k, y in curve]
-        lines += (
-            f"<polyline points='{' '.join(corners)}' fill='none' stroke='currentColor' "
-            "stroke-width='1.2'/>"
-        )
+        corners = []
+        for k, y in curve:
+            right = WIDTH * k / longest
+            corners.append(f"{right:.1f},{(high - y) * unit:.1f}")
+        look = "fill='none' stroke='currentColor' stroke-width='1.2'"
+        lines += f"<polyline points='{' '.join(corners)}' {look}/>"
     ends = f"<title>from {10**high:.2g} to {10**low:.2g}</title>"
     box = f"viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'"
     return f"<svg {box}>{ends}{lines}</svg>"

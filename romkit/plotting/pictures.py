@@ -182,7 +182,9 @@ def _edges(places: Array) -> Array:
     if len(places) == 1:
         return places[0] + np.array([-0.5, 0.5])
     between = (places[1:] + places[:-1]) / 2
-    return np.concatenate([2 * places[:1] - between[:1], between, 2 * places[-1:] - between[-1:]])
+    low = 2 * places[0] - between[0]
+    high = 2 * places[-1] - between[-1]
+    return np.concatenate([[low], between, [high]])
 
 
 def _add_bar(figure: Figure, panels: Array, rows: Sequence[Row], *, beyond: float = 0.02) -> None:

@@ -208,7 +208,9 @@ def _window(time: Array, truth: Array, *, periods: int = 6, long: float = 2.5) -
     length = periods * span / _median_cycles(truth)
     # the next round number; a length that is round itself must not be lost to rounding
     decade = 10.0 ** np.floor(np.log10(length)) if length else 1.0
-    readable = decade * next(m for m in (1, 2, 2.5, 5, 10) if m * decade >= length * (1 - 1e-9))
+    at_least = length * (1 - 1e-9)
+    multiples = decade * np.array([1, 2, 2.5, 5, 10])
+    readable = float(multiples[multiples >= at_least][0])
     if span <= long * readable:
         return len(time)
     end = int(np.searchsorted(since_start, readable))
