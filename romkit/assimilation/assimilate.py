@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from romkit.core import runtime
 from romkit.core.boundary import Numbers, Part, validated
 from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array, ArrayPair
+from romkit.numerics import normal_factor
 from romkit.projections import Projection
 from romkit.systems import System
 
@@ -119,7 +119,7 @@ def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool)
     mean = estimated.mean[..., size:]
     variance = np.diagonal(estimated.covariance, axis1=-2, axis2=-1)
     std = np.sqrt(variance)
-    half = NormalDist().inv_cdf((1 + level) / 2) * std
+    half = normal_factor(level) * std
     variables = {
         "estimate": (of_parameters, mean),
         "std": (of_parameters, std),

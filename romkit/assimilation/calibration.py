@@ -4,7 +4,6 @@ there.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from romkit.assimilation.observations import Observations
 from romkit.assimilation.prediction import Prediction
 from romkit.core import runtime, tensors
 from romkit.core.errors import InputError
-from romkit.core.types import Kwargs, Pair
+from romkit.core.types import Kwargs, Pair, frozen
 from romkit.data.spelling import known_name
 from romkit.models import Dynamics
 
@@ -69,7 +68,7 @@ class Estimates(NamedTuple):
     strange: Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Calibration:
     """Errors of a reduced model, and of estimates with it, on windows of data with known contexts.
 

@@ -1,6 +1,6 @@
 """Nonlinear least squares over a context and latent states, of many members at once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,10 +8,10 @@ from torch import Tensor
 from romkit.assimilation.modelerror import Weight
 from romkit.assimilation.prediction import Prediction, differentiate
 from romkit.core.levenberg import levenberg_marquardt
-from romkit.core.types import Pair
+from romkit.core.types import Pair, frozen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Fit:
     """Least squares of M members with G samples each, about one point of each: an `Expansion`.
 
@@ -89,7 +89,7 @@ class Fit:
         return reduced[..., :p], reduced[..., p], inner
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LeastSquares:
     """Problem of M members with G samples of N numbers each and one context.
 

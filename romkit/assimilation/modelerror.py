@@ -4,13 +4,12 @@ the mean leaves.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from romkit.core.types import Floats, Pair
+from romkit.core.types import Floats, Pair, frozen
 from romkit.numerics.smoothers import matern
 
 MODES = 60
@@ -64,7 +63,7 @@ class Weight(NamedTuple):
         return a.mT @ a - explained
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ModelError:
     """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over
     contexts d, in half widths of their range, and latent states w; and their scatter.

@@ -3,12 +3,22 @@
 import os
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from torch import Tensor
 
 Array = np.ndarray
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Make a dataclass whose fields stay and that equals itself alone, as tensors have no equality."""
+    return dataclass(frozen=True, eq=False)(cls)
 
 
 class Chunked(ABC):  # noqa: B024  of others' arrays, by their class

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from romkit.core.errors import (
     InputError,
     warn,
 )
-from romkit.core.types import Array, Names, NameSequence, Pair, Settings
+from romkit.core.types import Array, Names, NameSequence, Pair, Settings, frozen
 from romkit.hidden.discovery import Discovery, discovered
 from romkit.hidden.errors import Estimate, law_derivatives, residual_noise
 from romkit.hidden.family import Family
@@ -39,6 +38,7 @@ from romkit.laws import courses
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import FARTHEST
 from romkit.laws.shooting import SAMPLES
+from romkit.numerics import normal_factor
 
 
 @validated
@@ -109,7 +109,7 @@ def hidden_context(
     return HiddenContext(data, group, recorded, names, groups.runs.group.numpy(), frame, discovery)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HiddenContext:
     """Parameters that differ between groups of runs, and the laws that they enter.
 
@@ -359,7 +359,7 @@ class HiddenContext:
         if lost.any():
             warn("a forecast leaves all data; it is NaN from there on", DivergenceWarning)
         states = self.frame.states(reached.masked_fill(lost, torch.nan)).numpy()
-        width = NormalDist().inv_cdf((1 + level) / 2) * self.discovery.of_forecasts
+        width = normal_factor(level) * self.discovery.of_forecasts
         half = width * self.frame.deviations(deviations).numpy()
         dims = ("trajectory", "time", "component")
         variables = {"state": states, "lower": states - half, "upper": states + half}
@@ -473,12 +473,12 @@ def _interval(
     coords: Settings,
 ) -> xr.Dataset:
     """Return values with intervals of normal deviations."""
-    half = NormalDist().inv_cdf((1 + level) / 2) * deviations
+    half = normal_factor(level) * deviations
     columns = {"value": values, "lower": values - half, "upper": values + half}
     return xr.Dataset({name: (dims, x.numpy()) for name, x in columns.items()}, coords)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PlacedRun:
     """New run whose hidden context was found.
 

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit.core.once import remembered
+from romkit.core.types import frozen
 from romkit.hidden.errors import Estimate, Posterior, factor
 from romkit.hidden.family import Structure, gauged, motion
 from romkit.hidden.joint import Expanded, Stage, fitted, polished
@@ -19,7 +20,7 @@ from romkit.laws.sensitivities import Motion
 from romkit.laws.shooting import NEAR, NOISY, SETTLED
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Discovery:
     """Laws of a family with hidden contexts.
 

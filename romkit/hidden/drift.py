@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import xarray as xr
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Array, NameSequence
+from romkit.core.types import Array, NameSequence, frozen
 from romkit.hidden.context import HiddenContext, hidden_context
 from romkit.hidden.family import Structure
 from romkit.hidden.reading import SHORTEST, assign_hidden, described, known_names
@@ -133,7 +132,7 @@ def _errors(design: Array, rates: Array) -> torch.Tensor:
     return relative.double().clamp(min=EXACT)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DriftingContext:
     """Hidden context that drifts within runs.
 

@@ -3,19 +3,20 @@ last fit, and factors on them that left-out groups tell.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from romkit.core.tensors import divisor
+from romkit.core.types import frozen
 from romkit.hidden.family import Family
 from romkit.hidden.joint import HELD, Expanded, Extrapolated, joint_equations
 from romkit.hidden.placing import Placed
 from romkit.laws.shooting import ROUNDING
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Noise:
     """Residuals of a fit, in its units.
 
@@ -47,7 +48,7 @@ def residual_noise(end: Expanded, unknowns: int) -> Noise:
     return Noise(variance, freedom, of_latents)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Posterior:
     """A family with the errors of a fit.
 
@@ -126,7 +127,7 @@ def _gauge_rows(family: Family) -> Tensor:
     return torch.kron(basis.mT.contiguous(), unit)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Estimate:
     """Hidden context of new runs with its covariance, and what forecasts need.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit.core.polynomials import Monomials
 from romkit.core.tensors import divisor
+from romkit.core.types import frozen
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
 from romkit.laws.terms import LatentTerms, MonomialTerms
@@ -70,7 +71,7 @@ class ContextTerms:
         return torch.einsum("...q,rqk->...kr", terms, table)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Family:
     """Laws ż = φ(z) Σ_q T_q(k, c) θ_q of G groups with known parameters k and hidden ones c.
 
@@ -127,7 +128,7 @@ class Family:
         return replace(self, terms=terms, theta=theta)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scale:
     """Units of the latents and of time in which laws are fitted.
 

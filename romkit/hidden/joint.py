@@ -6,14 +6,14 @@ column of the same normal equations.
 """
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
-from romkit.core.types import Pair
+from romkit.core.types import Pair, frozen
 from romkit.hidden.family import Family
 from romkit.laws.courses import Runs
 from romkit.laws.sensitivities import Motion
@@ -70,7 +70,7 @@ class Blocks(NamedTuple):
     starts: Elimination | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Fit:
     """Windows of runs, to be followed by the laws of a family.
 
@@ -130,7 +130,7 @@ def joint_equations(family: Family, blocks: Blocks) -> Pair:
     return matrix, torch.cat([of_law.flatten(), of_contexts.flatten()])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Expanded:
     """Quadratic model of a fit about a family and starts (n, W, m): an `Expansion` of one member."""
 

@@ -1,20 +1,18 @@
 """Maps between hidden parameters and known ones, where some groups have these."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from romkit.core.polynomials import Monomials
 from romkit.core.tensors import divisor
-from romkit.core.types import Names
+from romkit.core.types import Names, frozen
 from romkit.numerics.design import Design
 
 SPARE = 2
 """Groups, at least, beside the coefficients of a map of one quantity."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Polynomial:
     """Polynomial map y = T((x - shift) / scale) B.
 
@@ -89,7 +87,7 @@ class Polynomial:
         return self.coefficients.mT @ slopes / self.scale
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Labels:
     """Known parameters of some groups, and maps between them and hidden ones.
 

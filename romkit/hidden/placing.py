@@ -1,11 +1,11 @@
 """Placing: the hidden context of new runs, by laws that hold, and their motion from there on."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from romkit.core.types import frozen
 from romkit.hidden.family import Family
 from romkit.hidden.joint import (
     FINEST,
@@ -60,7 +60,7 @@ class LastWindow(NamedTuple):
         return courses.course(runs, sample, 1 / self.resolution), order.argsort()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Placed:
     """Hidden context of one group of runs.
 

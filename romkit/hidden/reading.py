@@ -1,7 +1,5 @@
 """Runs with their groups, as hidden contexts are sought in them."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import torch
@@ -13,7 +11,7 @@ from romkit.bases import Basis, basis
 from romkit.core.boundary import unchecked
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
-from romkit.core.types import Array, ArrayPair, Names, NameSequence
+from romkit.core.types import Array, ArrayPair, Names, NameSequence, frozen
 from romkit.data.context import ROLE
 from romkit.hidden.family import Scale
 from romkit.hidden.search import Groups
@@ -95,7 +93,7 @@ def group_labels(data: xr.Dataset, group: str | None) -> Array:
     return labels
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Frame:
     """Latents of states, and their units.
 

@@ -3,13 +3,13 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from romkit.core.once import remembered
-from romkit.core.types import Shape
+from romkit.core.types import Shape, frozen
 from romkit.hidden.family import Family, Structure, motion
 from romkit.hidden.joint import Stage, first_windows, fitted, polished
 from romkit.hidden.placing import Placed, placed
@@ -33,7 +33,7 @@ SCOUT, FAR = 2, 2.0
 from which on it is given up."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trial:
     """Errors of a structure.
 
@@ -52,7 +52,7 @@ class Trial:
         return float(self.errors.log().mean().exp())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Groups:
     """Runs with their groups and known parameters, in units of a fit.
 

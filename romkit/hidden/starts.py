@@ -2,12 +2,13 @@
 differ.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from romkit.core.tensors import divisor
+from romkit.core.types import frozen
 from romkit.hidden.family import ContextTerms, Family, Structure
 from romkit.hidden.joint import first_windows, fitted, windows_of
 from romkit.laws.courses import Runs
@@ -18,7 +19,7 @@ SHORT = 2 * ROUGH
 """Longest windows [time scales] of laws that only begin a fit."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OwnLaws:
     """Coefficients of each group by itself.
 

@@ -4,7 +4,7 @@ model at contexts: its latent problem, and how to start and to solve it.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Entries, Field, Shape, TensorMap
+from romkit.core.types import Entries, Field, Shape, TensorMap, frozen
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import (
@@ -47,7 +47,7 @@ ADVICE = "its law or manifold does not hold there: shorter runs, or another law"
 """Remedy for trajectories that a reduced model loses."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReducedModel:
     """Projection and latent dynamics, for any contexts; `at` binds some. Never changed.
 
@@ -137,7 +137,7 @@ class ReducedModel:
         return self.projection.of_coordinates()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class AtContexts:
     """A reduced model at contexts of C trajectories, ready to integrate in float64.
 

@@ -1,7 +1,7 @@
 """Numbers alone, on arrays: smoothers of the context, folds, least squares, errors of forecasts."""
 
 from romkit.numerics.design import Design
-from romkit.numerics.errors import LOST, forecast_error
+from romkit.numerics.errors import LOST, forecast_error, normal_factor
 from romkit.numerics.folds import find_interior, folds, groups_of
 from romkit.numerics.smoothers import (
     Covariance,
@@ -31,4 +31,5 @@ __all__ = [
     "forecast_error",
     "groups_of",
     "left_out",
+    "normal_factor",
 ]

@@ -1,5 +1,7 @@
 """Error of a forecast: one measure, and one value for a forecast that is lost."""
 
+from statistics import NormalDist
+
 import numpy as np
 
 from romkit.core.types import Array
@@ -46,3 +48,14 @@ def forecast_error(
     times = counts.sum(-1)
     total = np.where(counts, distance, 0.0).sum(-1)
     return np.where(times > 0, total / np.maximum(times, 1), np.nan)
+
+
+def normal_factor(level: float) -> float:
+    """Return half the width of the interval of a level of a normal distribution, in deviations.
+
+    Example:
+        >>> from romkit.numerics import normal_factor
+        >>> round(normal_factor(0.95), 2)
+        1.96
+    """
+    return NormalDist().inv_cdf((1 + level) / 2)

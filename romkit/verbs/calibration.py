@@ -1,13 +1,13 @@
 """Calibration of intervals: the scale of errors, and quantiles of errors in this scale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ArrayPair, Kwargs
+from romkit.core.types import Array, ArrayPair, Kwargs, frozen
 from romkit.verbs.sizes import Sizes, Widening
 
 LEVELS = np.linspace(0.0, 1.0, 201)
@@ -26,7 +26,7 @@ DIMENSIONS = {
 """Dimensions of the arrays of a calibration and of its sizes, in a file."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Calibration:
     """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error|
     / s.

@@ -3,9 +3,8 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
@@ -24,10 +23,11 @@ from romkit.core.errors import (
 )
 from romkit.core.files import atomic_folder, expanded, read_list, write_list
 from romkit.core.tensors import divisor
-from romkit.core.types import Array
+from romkit.core.types import Array, frozen
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.data.schema import add_trajectories
 from romkit.integrators import LearnedField
+from romkit.numerics import normal_factor
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.follow import follow
@@ -47,7 +47,7 @@ CHECKSUMS = "ensemble.json"
 
 
 @validated
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ensemble:
     """Reduced models side by side: a stack of projections with a stack of laws, from seeds or
     bootstraps.
@@ -292,7 +292,7 @@ class Ensemble:
 
     def _factor(self, level: float) -> float:
         if self.calibration is None:
-            return NormalDist().inv_cdf((1 + level) / 2)
+            return normal_factor(level)
         return self.calibration.factor(level)
 
 

@@ -21,7 +21,7 @@ from romkit.core.boundary import Count, FilePath, NotNegative, Seed, Share, vali
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
-from romkit.core.types import Array, Entries, NameSequence, Settings, Variables
+from romkit.core.types import Array, Entries, NameSequence, Settings, Variables, frozen
 from romkit.data import (
     check_states,
     context_matrix,
@@ -272,7 +272,7 @@ class Stopping:
         return np.where(estimate > self.tolerance, estimate, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Plan:
     """A call of `romkit.sample`, checked.
 
@@ -317,7 +317,7 @@ class Plan:
         return {n: (dim, self.grid[:, k], data[n].attrs) for k, n in enumerate(self.names)}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Round:
     """A model of the contexts so far, and its estimated errors.
 

@@ -1,12 +1,11 @@
 """Sizes of the errors of forecasts from context to context, by those of the runs around it."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from romkit.core.types import Array
+from romkit.core.types import Array, frozen
 from romkit.numerics import Kriging, Nearest
 from romkit.numerics.smoothers import smooth_matern
 
@@ -48,7 +47,7 @@ class Widening(NamedTuple):
         return np.hypot(sizes, added * sizes if self.relative else added)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sizes:
     """Size of the error of a law at a context: e(c), and more in a gap between runs.
 
