@@ -36,7 +36,7 @@ headline: $(INSTALLED)  ## compute the headline results at these sources, beside
 docs: $(INSTALLED)  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	$(PROSE)
-	$(OUTPUTS) all
+	$(OUTPUTS) quick turn
 	$(LINKS) docs/_build/html
 	$(BROWSER) docs/_build/html
 

@@ -2,10 +2,12 @@
 
 `python -m docs.site_tools.outputs docs/guide/own_data.md` runs the blocks of pages, and writes outputs and pictures into
 them, so that they show in the repository. With `--check` pages stay as they are, and are compared with what their blocks
-print now: `make docs` does that with all pages that have outputs, `make reference`, and so CI, with those of `QUICK`.
+print now: `make reference`, and so CI, does that with the pages of `QUICK`, `make docs` with one of the others, too,
+another one each day. `--check all` takes all, before a release say.
 """
 
 import contextlib
+import datetime
 import io
 import itertools
 import math
@@ -127,9 +129,12 @@ def check(page: Path) -> bool:
 
 
 def main() -> int:
-    """Check the pages that are named, `quick` and `all` among them, or write their outputs."""
+    """Check the pages that are named, or `quick`, `turn` and `all`, or write their outputs."""
     names = [name for name in sys.argv[1:] if name != "--check"]
-    lists = {"quick": [ROOT / name for name in QUICK], "all": pages()}
+    quick = [ROOT / name for name in QUICK]
+    others = [page for page in pages() if page not in quick]
+    today = datetime.date.today().toordinal()
+    lists = {"quick": quick, "turn": [others[today % len(others)]], "all": [*quick, *others]}
     chosen = [page for name in names for page in lists.get(name, [Path(name).resolve()])]
     if "--check" in sys.argv:
         return 0 if all([check(page) for page in chosen]) else 1
