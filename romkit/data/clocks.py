@@ -74,13 +74,10 @@ def check_clock(name: str, times: Array) -> None:
     elif len(repeated):
         expected = f"each {name} once"
         got = f"{listed(f'{time:g}' for time in repeated)} twice (duplicate times)"
-        fix = f"keep one of each: data.drop_duplicates({name!r})"
+        fix = f"keep one of each, data.drop_duplicates({name!r}), or give them anew: "
+        fix += f"data.assign_coords({name}=dt * numpy.arange({len(times)}))"
         if single_precision(times):
             got, fix = f"{got}, rounded to single precision", IN_DOUBLE
-        # a few are samples recorded twice; many are distinct samples whose times lost digits
-        elif len(repeated) > len(unique) / 10:
-            got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
-            fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
     elif len(backward):
         before, after = times[backward[0] :][:2]
         expected, got = "increasing times", f"{before:g} before {after:g}"

@@ -37,6 +37,10 @@ Parameters = Mapping[str, Sequence[float]]
 
 Tables = Sequence[pd.DataFrame]
 
+CONCAT = "pandas.concat(tables) with a number for each run"
+
+MERGE = "samples.merge(parameters, on='run')"
+
 
 def read_runs(
     names: Sequence[str | Path], *, in_memory: float = 2e9
@@ -81,11 +85,7 @@ def opened(
         FileError: a file that cannot be read, or is not like the first.
         InputError: no such time.
     """
-    sources = read_all(paths)
-    if time in parameters:
-        parameters = {"time" if name == time else name: parameters[name] for name in parameters}
-    elif time is not None:
-        sources = [_rename_time(source, time) for source in sources]
+    sources, parameters = _name_time(read_all(paths), parameters, time)
     if isinstance(sources[0], pd.DataFrame):
         return _joined_tables(paths, sources, parameters)
     if along is None and (parameters or (are_runs and len(paths) > 1)):
@@ -97,6 +97,18 @@ def opened(
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
         return data
+
+
+def _name_time(
+    sources: Sequence[Any], parameters: Parameters, time: str | None
+) -> tuple[Sequence[Any], Parameters]:
+    """Call a time of another name `time`, in files or among the numbers of their names."""
+    if time is None:
+        return sources, parameters
+    if time in parameters:
+        names = ("time" if name == time else name for name in parameters)
+        return sources, dict(zip(names, parameters.values(), strict=True))
+    return [_rename_time(source, time) for source in sources], parameters
 
 
 def _rename_time(source: xr.Dataset | pd.DataFrame, time: str) -> xr.Dataset | pd.DataFrame:
@@ -179,35 +191,26 @@ def _numbered_runs(paths: Paths, tables: Tables) -> Tables:
         FileError: a table that does not name its runs as the first one does, or has no time as that
             one has, or the number of a run of another one.
     """
-    columns = [run_columns(map(str, table))[:1] for table in tables]
-    times = [_time_columns(table) for table in tables]
-    if not any(columns) and times.count(times[0]) == len(tables):
-        return [table.assign(run=k) for k, table in enumerate(tables)]
-    number = "number the runs of all files in one table, pandas.concat(tables)"
-    merge = "parameters of the runs: samples.merge(parameters, on='run') has both"
-    _check_alike("runs", paths, columns, number)
-    _check_alike("times", paths, times, merge)
-    seen: set[object] = set()
+    heads = []
     for path, table in zip(paths, tables, strict=True):
-        column = columns[0][0]
-        runs = {*table[column]}
-        if runs & seen:
-            problem = f"has {column} {min(map(str, runs & seen))}, as another file has"
-            raise FileError(path, problem=problem, fix=number)
-        seen |= runs
+        times = [name for name in TIMES if name in table]
+        heads.append((run_columns(map(str, table))[:1], times))
+        if heads[-1] != heads[0]:
+            (runs, clock), first = heads[-1], paths[0]
+            problem = (
+                f"has runs called {listed(runs) or 'nothing'}, times {listed(clock) or 'nothing'}"
+            )
+            fix = f"number the runs of all, {CONCAT}; a table of parameters, {MERGE}"
+            raise FileError(path, problem=f"{problem}, {first} others", fix=fix)
+    (columns, _), *_ = heads
+    if not columns:
+        return [table.assign(run=k) for k, table in enumerate(tables)]
+    numbers = pd.concat([table[columns[0]].drop_duplicates() for table in tables])
+    twice = numbers[numbers.duplicated()]
+    if len(twice):
+        problem = f"has {columns[0]} {twice.iloc[0]}, as another file has"
+        raise FileError(listed(map(str, paths)), problem=problem, fix=CONCAT)
     return tables
-
-
-def _time_columns(table: pd.DataFrame) -> list[str]:
-    return [name for name in TIMES if name in table]
-
-
-def _check_alike(what: str, paths: Paths, names: Sequence[list[str]], fix: str) -> None:
-    """Raise where a table has other columns of runs, or of times, than the first one."""
-    for path, found in zip(paths, names, strict=True):
-        if found != names[0]:
-            problem = f"has {what} called {listed(found) or 'nothing'}, {paths[0]} others or none"
-            raise FileError(path, problem=problem, fix=fix)
 
 
 def _run_files(paths: Paths, parameters: Parameters) -> list[list[int]]:

@@ -3,11 +3,11 @@
 import html
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import xarray as xr
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 COLLECTION = ".pvd"
 
 ENDINGS = (".vtk", ".vtu", COLLECTION)
-
-ENTRY = re.compile(r"<DataSet\b[^>]*>")
-"""A snapshot in a collection."""
-
-ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']([^\"']*)[\"']")
 
 QUAD = ((0, 0), (0, 1), (1, 1), (1, 0))
 
@@ -225,18 +220,16 @@ def _read_collection(path: Path) -> xr.Dataset:
     Raises:
         FileError: no list, files elsewhere, or snapshots of several meshes.
     """
-    text = existing(path).read_text(encoding="utf-8", errors="replace")
     snapshots = []
-    for entry in ENTRY.findall(text):
-        about = dict(ATTRIBUTE.findall(entry))
-        if not about.keys() >= {"timestep", "file"}:
-            problem = f"has an entry without time or file, {entry[:60]}"
+    for entry in ElementTree.parse(existing(path)).iter("DataSet"):
+        if not entry.attrib.keys() >= {"timestep", "file"}:
+            problem = f"has an entry without time or file, {entry.attrib}"
             raise FileError(path, problem=problem, fix="write it anew")
-        name = html.unescape(about["file"])
+        name = entry.attrib["file"]
         file = (path.parent / name).resolve()
         if not file.is_relative_to(path.parent.resolve()) or file.suffix.lower() == COLLECTION:
             raise FileError(path, problem=f"names a file elsewhere, {name}", fix="put it beside")
-        snapshots.append((about["timestep"], file))
+        snapshots.append((entry.attrib["timestep"], file))
     if not snapshots:
         raise FileError(path, problem="lists no snapshots", fix="give its files: 'flow_{time}.vtu'")
     try:

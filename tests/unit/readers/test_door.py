@@ -118,6 +118,8 @@ def test_collections_stay_in_their_folder_and_have_times(tmp_path):
     (tmp_path / "a.pvd").write_text('<DataSet file="b.vtu"/>')
     refused("without time", romkit.open, tmp_path / "a.pvd", error=FileError)
     (tmp_path / "a.pvd").write_text("nothing")
+    refused("cannot be read", romkit.open, tmp_path / "a.pvd", error=FileError)
+    (tmp_path / "a.pvd").write_text("<VTKFile/>")
     refused("no snapshots", romkit.open, tmp_path / "a.pvd", error=FileError)
 
 
