@@ -377,6 +377,9 @@ class Fit:
             stages.append(stage)
             if runtime.left() <= 0:
                 break
+        if not stages and near is not None:
+            # its errors grow within the first windows already, which would tell no more
+            return near
         return self.problem.coefficients(self._best(stages))
 
     def _strains(
