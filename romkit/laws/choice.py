@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from romkit.core import runtime
 from romkit.core.errors import FitWarning, InputError
 from romkit.core.types import Array
 from romkit.integrators.base import LearnedField
+from romkit.integrators.region import Region
 from romkit.laws.folds import Fold, drop_runs
 from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples
@@ -109,18 +110,24 @@ class LawCandidate:
         stays that was compared.
         """
         if fold not in self.fits:
-            near = self._compared(fold)
             train, _ = self.kept(fold)
-            missing = 1 + len(self.folds) - len(self.fits)
-            share = max(runtime.left(), 0.0) / max(missing, 1)
-            if share == 0.0:
-                self.fits[fold] = near
-                return near
-            with warnings.catch_warnings(), runtime.limit_seconds(share):
-                warnings.simplefilter("ignore", FitWarning)
-                polished = self.estimator.refitted(near, train, self.seed)
-            self.fits[fold] = self._closer(polished, near, fold)
+            law = self._polished(fold, train)
+            if law.domain is None:
+                law = replace(law, domain=Region.fit(train.latents, train.times))
+            self.fits[fold] = law
         return self.fits[fold]
+
+    def _polished(self, fold: int, train: LatentSamples) -> LearnedField:
+        """Fit to whole trajectories, from the law that was compared."""
+        near = self._compared(fold)
+        missing = 1 + len(self.folds) - len(self.fits)
+        share = max(runtime.left(), 0.0) / max(missing, 1)
+        if share == 0.0:
+            return near
+        with warnings.catch_warnings(), runtime.limit_seconds(share):
+            warnings.simplefilter("ignore", FitWarning)
+            polished = self.estimator.refitted(near, train, self.seed)
+        return self._closer(polished, near, fold)
 
     def _closer(self, whole: LearnedField, near: LearnedField, fold: int) -> LearnedField:
         """Return the law of whole trajectories, or the one before it where that follows the runs

@@ -11,8 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from romkit.core.boundary import validated
-from romkit.core.errors import InputError
+from romkit.core.display import listed
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Kwargs, NameSequence
+from romkit.data.context import context_names
 from romkit.data.conversions import convert_data
 from romkit.data.grids import stack_components, unstacked
 from romkit.data.layout import Layout, layout_of, renamed
@@ -89,11 +91,15 @@ def plot_forecast(
     runs = runs.isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
-    heading = _heading(runs, truth)
+    common, at_common = (runs, None) if truth is None else _common_times(runs, truth)
+    heading = _heading(common, at_common)
     shown = _split_vectors(unstacked(runs))
     on_grid = _grid_variables(shown) if components is None else []
     if on_grid:
-        truth_fields = None if truth is None else _split_vectors(unstacked(truth))
+        truth_fields = None
+        if at_common is not None:
+            shown = _split_vectors(unstacked(common))
+            truth_fields = _split_vectors(unstacked(at_common))
         figure, omission = _draw_grid(shown, truth_fields, on_grid, number)
         style.entitle(figure, f"{heading}\n{omission}")
         return figure
@@ -122,13 +128,12 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
     the truth within the intervals, as the title of a figure.
     """
     words = [style.forecaster(runs)]
-    states = None if truth is None else truth.isel(trajectory=slice(runs.sizes["trajectory"]))
-    if states is None or not _share_times(runs, states):
+    if truth is None:
         return words[0]
-    values = states["state"].values
+    values = truth["state"].values
     # in dimensions of its own a forecast has no deviations of its training
     has_deviation = "state_std" in runs
-    std = runs["state_std"].values.astype(float) if has_deviation else deviations(states)
+    std = runs["state_std"].values.astype(float) if has_deviation else deviations(truth)
     error = np.mean(forecast_error(runs["state"].values, values, pool_units(std, runs)))
     told = [f"error {error:.2g} standard deviations{'' if has_deviation else ' of the truth'}"]
     if "lower" in runs:
@@ -139,13 +144,27 @@ def _heading(runs: xr.Dataset, truth: xr.Dataset | None) -> str:
     return "\n".join(filter(None, [*words, ", ".join(told)]))
 
 
-def _share_times(runs: xr.Dataset, truth: xr.Dataset) -> bool:
-    """Tell whether runs have as many samples, equally long after the first."""
-    if truth["state"].shape != runs["state"].shape:
-        return False
-    clocks = [run["time"].values.astype(float) for run in (runs, truth)]
-    first, second = (clock - clock[0] for clock in clocks)
-    return bool(np.allclose(first, second, rtol=1e-6, atol=1e-6 * np.ptp(first)))
+def _common_times(
+    runs: xr.Dataset, truth: xr.Dataset, *, rounding: float = 1e-6
+) -> tuple[xr.Dataset, xr.Dataset | None]:
+    """Return runs and truth at the times since the first one that both have; all of the runs, and
+    no truth, where these are less than two.
+    """
+    truth = truth.isel(trajectory=slice(runs.sizes["trajectory"]))
+    clock, own = (run["time"].values.astype(float) for run in (runs, truth))
+    lead = clock - clock[0]
+    own_lead = own - own[0]
+    nearest = np.abs(lead[:, None] - own_lead).argmin(1)  # (T,)
+    is_common = np.abs(own_lead[nearest] - lead) <= rounding * max(np.ptp(lead), np.ptp(own_lead))
+    number = int(is_common.sum())
+    last = clock[np.flatnonzero(is_common)[-1]]
+    if number < len(lead):
+        text = f"truth: expected the {len(lead)} times of the forecast, got {number} of them"
+        if number < 2:
+            warn(f"{text}; it is not compared: forecast with its dt", DataWarning)
+            return runs, None
+        warn(f"{text}, the last one {last:.6g}: compared at these alone", DataWarning)
+    return runs.isel(time=is_common), truth.isel(time=nearest[is_common])
 
 
 def _omitted(trajectories: int, components: int, drawn: int) -> str:
@@ -229,7 +248,7 @@ def _panel_rows(
     rows = [states("forecast", quantity, panels, "lost")]
     if truth is not None:
         truth_panels = panels_of(truth[name], entries)
-        if truth_panels[0].shape == panels[0].shape and truth.sizes["time"] == runs.sizes["time"]:
+        if truth_panels[0].shape == panels[0].shape:
             rows = compared(("truth", "forecast"), name, (truth_panels, panels), "lost")
     half = style.half_width(runs, name)
     if half is not None:
@@ -335,7 +354,28 @@ def _checked_truth(
             got=got,
             fix="give the data that were followed",
         )
+    _check_contexts(runs, truth.isel(trajectory=slice(count)))
     return truth
+
+
+def _check_contexts(runs: xr.Dataset, truth: xr.Dataset) -> None:
+    """Refuse a truth at other parameters than those of the forecast.
+
+    Raises:
+        InputError: a parameter that both have, of another value.
+    """
+    for name in context_names(runs):
+        if name not in truth.coords or "time" in {*runs[name].dims, *truth[name].dims}:
+            continue
+        asked = runs[name].values.astype(float)
+        got = truth[name].values.astype(float)
+        if not np.allclose(asked, got, rtol=1e-6):
+            raise InputError(
+                "truth",
+                expected=f"{name} = {listed(asked.ravel())}, as in the band",
+                got=listed(got.ravel()),
+                fix="select the run with data.isel(trajectory=...)",
+            )
 
 
 def _read_table(table: pd.DataFrame, layout: Layout) -> xr.Dataset:

@@ -11,6 +11,7 @@ from PIL import Image
 
 import romkit
 from romkit import plotting
+from romkit.core.errors import DataWarning, InputError
 from romkit.data import describe
 from romkit.data.grids import stack_components
 from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure
@@ -541,3 +542,19 @@ def test_fields_on_a_mesh_are_maps_of_its_triangles():
     assert "100% of the truth inside the 90% intervals" in title
     error = 0.1 / np.sqrt(np.square(states.std(0)).mean())
     assert f"error {error:.2g} " in title
+
+
+def test_a_truth_that_ends_early_is_compared_at_common_times_and_another_run_is_refused():
+    time = np.linspace(0.0, 2.0, 41)
+    wave = np.sin(np.linspace(0, 6, 30) - time[:, None])
+    parts = {"lower": wave - 0.1, "state": wave, "upper": wave + 0.1}
+    band = xr.Dataset(
+        {name: (("time", "component"), part) for name, part in parts.items()},
+        {"time": time, "component": [f"x{k}" for k in range(30)]},
+    ).assign_coords(c=1.4)
+    truth = band[["state"]].isel(time=slice(None, -1)) + 0.05  # one sample less
+    with pytest.warns(DataWarning, match="got 40 of them"):
+        figure = plotting.plot_forecast(band, truth.assign_coords(c=1.4))
+    assert "100% of" in figure.get_suptitle()
+    with pytest.raises(InputError, match=r"c = 1\.4"):
+        plotting.plot_forecast(band, truth.assign_coords(c=1.5))

@@ -322,3 +322,13 @@ def test_seconds_bound_fits_to_whole_runs_too():
     # 6 seconds without a bound, of which 3 are for fits; what is no fit takes one or two
     assert time.process_time() - began < 4
     assert np.isfinite(model.error)
+
+
+def test_the_law_of_a_learned_model_knows_its_samples_however_short_the_search():
+    """So that a forecast from a foreign start says that it is one."""
+    time, rates = np.linspace(0, 3, 40), np.linspace(0.5, 1.0, 5)
+    runs = romkit.data.from_arrays(
+        np.exp(-rates[:, None, None] * time[:, None]) * [1.0, 0.5], time, context={"rate": rates}
+    )
+    model = romkit.learn(runs, "rate", latent_dim=1, kinds=["polynomial"], seconds=0.01)
+    assert model.law.domain is not None
