@@ -1,6 +1,7 @@
 """Latent dynamics that are learned from data: estimators, and the laws that they fit."""
 
 from romkit.laws.base import Estimator
+from romkit.laws.cells import CellEquation, CellLaw
 from romkit.laws.chebyshev import Chebyshev as Chebyshev
 from romkit.laws.equations import Equation
 from romkit.laws.hamiltonian import Hamiltonian, HamiltonianLaw
@@ -36,11 +37,14 @@ LAWS: dict[str, type[Estimator]] = {
     "limit-cycle": LimitCycle,
     "hamiltonian": Hamiltonian,
     "rational": Rational,
+    "cells": CellLaw,
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
 __all__ = [
     "DMD",
+    "CellEquation",
+    "CellLaw",
     "LAWS",
     "Equation",
     "Estimator",

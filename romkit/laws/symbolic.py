@@ -60,8 +60,8 @@ def right_hand_sides(basis: Features, coefficients: Tensor) -> "list[sympy.Expr]
     """Right-hand side of each latent (K, m) in physical latents and contexts, multiplied out."""
     import sympy
 
-    latent = _factors(basis.variables, basis.library)
-    context = _factors(basis.context, basis.context_library)
+    latent = physical_factors(basis.variables, basis.library)
+    context = physical_factors(basis.context, basis.context_library)
     sizes = _sizes(basis)
     theta = [a * b for a, b in itertools.product(latent, context)]
     expressions = []
@@ -79,7 +79,7 @@ def physical(basis: Features, coefficients: Tensor) -> Tensor:
     return coefficients * basis.rate_scale(coefficients)
 
 
-def _factors(scaling: Scaling, library: Library) -> "list[sympy.Expr]":
+def physical_factors(scaling: Scaling, library: Library) -> "list[sympy.Expr]":
     """Return terms of a library in physical variables."""
     variables = []
     rows = zip(_coordinates(scaling), scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
