@@ -53,6 +53,7 @@ class Family:
         runs: of each environment, by split.
         times: (T,).
         same_starts: whether all environments have the same starts.
+        grid: shape of the grid of its two fields; none of other states.
     """
 
     rate: Callable
@@ -63,6 +64,7 @@ class Family:
     runs: tuple[int, int, int, int]
     times: np.ndarray
     same_starts: bool = False
+    grid: tuple[int, ...] = ()
 
     def solved(self, split: str, most: int | None = None) -> Runs:
         """Return runs of a split, at most so many of each environment."""
@@ -207,6 +209,7 @@ FAMILIES = {
         (4, 32, 1, 32),
         np.arange(20) * 0.5,
         same_starts=True,
+        grid=(8, 8),
     ),
     "Gray-Scott": Family(
         gray_scott,
@@ -216,6 +219,7 @@ FAMILIES = {
         grid([0.033, 0.036], [0.059, 0.061]),
         (1, 32, 1, 32),
         np.arange(10) * 40.0,
+        grid=(32, 32),
     ),
 }
 """By name; the order is that of the literature."""

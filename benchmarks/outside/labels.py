@@ -28,7 +28,8 @@ def errors(name: str, complete: bool) -> dict[str, float]:
     """
     family, train = FAMILIES[name], runs_of(name, "train")
     states, parameters = train.flat()
-    data = ours.dataset(states, train.times, dict(zip(family.names, parameters.T, strict=True)))
+    context = dict(zip(family.names, parameters.T, strict=True))
+    data = ours.dataset(states, train.times, context, family.grid)
     began = time.process_time()
     call, law = ours.of_runs(data, complete)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,8 @@ import xarray as xr
 
 import romkit
 from benchmarks.outside.rivals import MODES, smoothed
-from romkit.laws import PolynomialLaw
+from romkit.core.errors import InputError
+from romkit.laws import CellEquation, CellLaw, PolynomialLaw
 from romkit.laws.joint import denoised
 
 NAME = "romkit"
@@ -20,19 +21,47 @@ COMPLETE = 10
 """Most components of which a law of the states themselves is asked for."""
 
 
+FIELDS, AXES = ("u", "v"), ("y", "x")
+"""Names of fields on a grid, and of its axes."""
+
+
 def dataset(
-    states: np.ndarray, times: np.ndarray | float, context: Mapping[str, np.ndarray] | None = None
+    states: np.ndarray,
+    times: np.ndarray | float,
+    context: Mapping[str, np.ndarray] | None = None,
+    grid: Sequence[int] = (),
 ) -> xr.Dataset:
-    """Return runs (C, T, n) in romkit's schema, without words."""
+    """Return runs (C, T, n) in romkit's schema, without words; of fields on a grid of such a shape
+    as their user has them, u(y, x) and v(y, x), cells counted.
+    """
     with contextlib.redirect_stdout(io.StringIO()):
-        return romkit.data.from_arrays(states, times, context=context)
+        if not grid:
+            return romkit.data.from_arrays(states, times, context=context)
+        axes = AXES[-len(grid) :]
+        fields = states.reshape(*states.shape[:2], -1, *grid)
+        dims = ("trajectory", "time", *axes)
+        variables = {
+            name: (dims, fields[:, :, k]) for k, name in enumerate(FIELDS[: fields.shape[2]])
+        }
+        coords = {axis: np.arange(float(size)) for axis, size in zip(axes, grid, strict=True)}
+        coords["time"] = times if np.ndim(times) else times * np.arange(states.shape[1])
+        for name, values in (context or {}).items():
+            coords[name] = ("trajectory", values)
+        return romkit.data.describe(xr.Dataset(variables, coords), context=[*(context or {})])
 
 
 def states_of(forecast: xr.Dataset) -> np.ndarray:
     """Return states (C, T, n) or (T, n) of a forecast."""
-    states = forecast["state"] if "state" in forecast else forecast["rom"]
-    lead = [name for name in ("trajectory", "time") if name in states.dims]
-    return states.transpose(*lead, ...).values
+    flat = []
+    for name in ("state", "rom", *FIELDS):
+        if name in forecast:
+            states = forecast[name]
+            lead = [dim for dim in ("trajectory", "time") if dim in states.dims]
+            values = states.transpose(*lead, ...).values
+            flat.append(values.reshape(*values.shape[: len(lead)], -1))
+            if name not in FIELDS:
+                break
+    return np.concatenate(flat, -1)
 
 
 def terms_of(law: object) -> dict[str, int]:
@@ -77,6 +106,9 @@ class ByLaw:
         """Return states (T, n) without their noise, of a law that was fitted together with them."""
         if getattr(self.law, "last", None) is None:
             return smoothed(samples)
+        if isinstance(self.law, CellEquation):
+            times = self.interval * np.arange(len(samples))
+            return self.law.without_noise(samples[None], times)[0].numpy()
         family, shapes = self.projection.law_space(self.runs)
         return denoised(self.law, PolynomialLaw.samples(family, shapes))[0].numpy()
 
@@ -86,8 +118,15 @@ class ByLaw:
 
 
 def of_run(samples: np.ndarray, interval: float) -> ByLaw:
-    """Return projection and law of a single run (T, n), by `romkit.fit` and `romkit.law`."""
-    runs = dataset(samples[None], interval)
+    """Return projection and law of a single run (T, n), by `romkit.fit` and `romkit.law`; of a field,
+    a law that is the same at all cells, where there is one.
+    """
+    grid = () if samples.shape[1] <= COMPLETE else samples.shape[1:]
+    runs = dataset(samples[None], interval, grid=grid)
+    if grid:
+        projection = romkit.fit("identity", runs, verbose=False)
+        with contextlib.suppress(InputError):  # of fields that have no such law
+            return ByLaw(projection, CellLaw().fit(projection, runs), interval, runs)
     if samples.shape[1] <= COMPLETE:
         projection = romkit.fit("identity", runs, verbose=False)
     else:

@@ -43,9 +43,9 @@ LAWS: dict[str, type[Estimator]] = {
 
 __all__ = [
     "DMD",
+    "LAWS",
     "CellEquation",
     "CellLaw",
-    "LAWS",
     "Equation",
     "Estimator",
     "Hamiltonian",

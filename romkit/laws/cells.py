@@ -31,7 +31,7 @@ from romkit.laws.polynomial import number_of_contexts
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.scaling import Scaling
 from romkit.laws.sources import ProjectionFamily, followed_samples
-from romkit.laws.weak import default_width, smooth_weights
+from romkit.laws.weak import LAGS, lag, smooth_weights
 from romkit.projections.identity import Identity
 from romkit.solvers.base import Solver
 from romkit.systems.problem import Problem
@@ -67,7 +67,9 @@ class Grid:
         layout = layout_of(data)
         variables = layout.variables
         first = variables[0]
-        expected = "fields u(time, x) or u(time, y, x) on one even grid of four cells or more a side"
+        expected = (
+            "fields u(time, x) or u(time, y, x) on one even grid of four cells or more a side"
+        )
         fix = "give them with dimensions of space, not as a flat state"
         if layout.is_plain or not 1 <= len(first.dims) <= 2 or min(first.shape) < 4:
             got = f"{first.name} with dims {first.dims} of sizes {first.shape}"
@@ -133,9 +135,7 @@ class Cells:
         if not self.modes:
             return self.whole
         needed = [(self.degree + 1) * (mode + 1) for mode in self.modes]
-        return tuple(
-            min(size, few + few % 2) for size, few in zip(self.whole, needed, strict=True)
-        )
+        return tuple(min(size, few + few % 2) for size, few in zip(self.whole, needed, strict=True))
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -274,6 +274,7 @@ class Cells:
                 if (j, g) not in made:
                     made[j, g] = self.values(factors[j] * series.select(axis, g))
                 value = made[j, g] if value is None else value * made[j, g]
+            assert value is not None  # a term is the constant, or has factors
             yield value
 
     def linear(self, weights: Tensor) -> Tensor:
@@ -372,7 +373,7 @@ class Motion:
         return series
 
     def steps_of(
-        self, series: Tensor, duration: float, *, accurate: float = 1e-7, most: int = 256
+        self, series: Tensor, duration: float, *, accurate: float = 3e-8, most: int = 256
     ) -> int:
         """Return number of steps whose error counts nothing.
 
@@ -523,7 +524,8 @@ class CellEquation(LearnedField):
             longest = None
             for k, interval in enumerate(intervals.tolist()):
                 duration = round(interval / unit) * unit
-                if longest is None:
+                # after 1, 2, 4 ... intervals, since motion slows down and speeds up
+                if longest is None or k & (k - 1) == 0:
                     longest = duration / motion.steps_of(series, duration)
                 steps = max(1, math.ceil(duration / longest - 1e-6))
                 series = motion.moved(series, duration, steps)
@@ -532,11 +534,12 @@ class CellEquation(LearnedField):
 
         return states
 
+    @validated
     def without_noise(
         self,
         states: Tensor,
         times: Tensor,
-        contexts: Tensor,
+        contexts: Tensor | None = None,
         *,
         gains: Sequence[float] = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125),
         first: int = 500,
@@ -549,7 +552,9 @@ class CellEquation(LearnedField):
 
         Source: Luenberger (1971), An introduction to observers.
         """
-        step = float(times.diff().mean())
+        step = float(times.double().diff().mean())
+        if contexts is None:
+            contexts = states.new_empty(len(states), 0)
         data = self.cells.series(states)  # (C, T, F, *modes)
         runs = len(data)
 
@@ -592,21 +597,28 @@ class CellEquation(LearnedField):
         import sympy
 
         polynomials = symbolic.physical_factors(self.context, self.library)
+        largest = (self.context.shift.abs() + self.context.scale).tolist()
+        sizes = dict(zip(map(sympy.Symbol, self.context.names), largest, strict=True))
         lines = []
         for f, field in enumerate(self.cells.grid.fields):
-            terms = []
+            text = []
             for k, name in enumerate(self.cells.names):
                 row = self.coefficients[k, :, f].tolist()
-                if not any(row):
-                    continue
-                factor = sum(a * b for a, b in zip(row, polynomials, strict=True) if a)
-                text = str(sympy.expand(factor).evalf(digits)).replace("*", " ")
-                if " + " in text or " - " in text:
-                    text = f"({text})"
-                terms.append(text if name == "1" else f"{text} {name}")
-            shown = terms[:most]
-            rest = f" + ... ({len(terms) - len(shown)} more)" if len(terms) > len(shown) else ""
-            rate = " + ".join(shown).replace("+ -", "- ") or "0"
+                factor = sympy.expand(sum(a * b for a, b in zip(row, polynomials, strict=True)))
+                parts = factor.as_coefficients_dict()
+                size = {part: abs(float(value * part.subs(sizes))) for part, value in parts.items()}
+                for part, value in parts.items():
+                    # what is left of parts that cancel is no part
+                    if size[part] <= 10.0**-digits * max(size.values()):
+                        continue
+                    number = f"{abs(float(value)):#.{digits}g}".rstrip(".")
+                    of_context = str(part).replace("**", "^").replace("*", " ")
+                    words = [number, *(word for word in (of_context, name) if word != "1")]
+                    text.append(f"{'-' if value < 0 else '+'} {' '.join(words)}")
+            rest = f" + ... ({len(text[most:])} more)" if most and text[most:] else ""
+            rate = " ".join(text[:most]).removeprefix("+ ") or "0"
+            if rate.startswith("- "):
+                rate = "-" + rate[2:]
             lines.append(f"{field}_t = {rate}{rest}")
         return lines
 
@@ -636,6 +648,10 @@ def weights_of(coefficients: Tensor, factors: Tensor) -> Tensor:
 # -- the fit ---------------------------------------------------------------------------------------
 
 
+EXACT = 1e-6
+"""Error [deviations of the data] that counts nothing."""
+
+
 class Segments(NamedTuple):
     """Normal equations of S segments of the data, for P coefficients.
 
@@ -655,7 +671,8 @@ class Segments(NamedTuple):
         """Coefficients (P,) of least squares with those chosen (P,) alone, and what the sum of
         squares loses if one of them is left out too, at weights (S,) of the segments.
         """
-        matrix = torch.einsum("s,spq->pq", weight, self.matrix)[chosen][:, chosen]
+        matrix = (weight @ self.matrix.flatten(1)).unflatten(0, self.matrix.shape[1:])
+        matrix = matrix[chosen][:, chosen]
         slope = (weight @ self.slope)[chosen]
         unit = divisor(matrix.diagonal().clamp(min=0).sqrt())
         scaled = matrix / unit / unit.unsqueeze(-1)
@@ -671,10 +688,10 @@ class Segments(NamedTuple):
     def errors(self, coefficients: Tensor) -> Tensor:
         """Mean squares (S,) that coefficients (P,) leave."""
         explained = 2 * self.slope @ coefficients
-        square = torch.einsum("p,spq,q->s", coefficients, self.matrix, coefficients)
+        square = self.matrix @ coefficients @ coefficients
         return ((self.square - explained + square) / self.rows).clamp(min=0)
 
-    def robust(self, chosen: Tensor, *, rounds: int = 20) -> tuple[Tensor, Tensor]:
+    def robust(self, chosen: Tensor, *, rounds: int = 10) -> tuple[Tensor, Tensor]:
         """Coefficients (P,), and weights (S,) of the segments by what these leave of them:
         quadrature errs where fields change most.
         """
@@ -700,13 +717,18 @@ class Segments(NamedTuple):
 
     def left_out_share(self, chosen: Tensor) -> float:
         """Geometric mean of the shares that coefficients chosen (P,) leave of left-out segments."""
-        _, weight = self.robust(chosen)
-        share = self.left_out(chosen, weight) * self.rows / divisor(self.square)
+        matrix, slope = self.matrix[:, chosen][:, :, chosen], self.slope[:, chosen]
+        some = self._replace(matrix=matrix, slope=slope)
+        every = chosen[chosen]
+        _, weight = some.robust(every)
+        share = some.left_out(every, weight) * self.rows / divisor(self.square)
         return float(share.clamp(min=1e-14).log().mean().exp())
 
-    def shortest(self, chosen: Tensor, weight: Tensor) -> Tensor:
+    def shortest(self, chosen: Tensor, weight: Tensor, floor: float = 0.0) -> Tensor:
         """Fewest of the coefficients chosen (P,) whose errors on left-out segments are within one
         standard error of the least ones: backward elimination.
+
+        `floor`: mean square that counts nothing; that of six digits by default.
         """
         path = [chosen]
         while int(path[-1].sum()) > 1:
@@ -714,9 +736,9 @@ class Segments(NamedTuple):
             following = path[-1].clone()
             following[losses.argmin()] = False
             path.append(following)
-        floor = 1e-14 * float((weight @ self.square) / (weight @ self.rows))
+        floor = floor or EXACT**2 * float((weight @ self.square) / (weight @ self.rows))
         errors = [self.left_out(subset, weight) for subset in path]
-        scores = (torch.stack(errors) + floor).log()  # (subsets, S)
+        scores = torch.stack(errors).clamp(min=floor).log()  # (subsets, S)
         best = int(scores.mean(-1).argmin())
         difference = scores - scores[best]
         allowed = difference.std(-1) / math.sqrt(len(self.square))
@@ -758,16 +780,14 @@ class Sampled(NamedTuple):
 
 
 def _spans(
-    states: Tensor, times: Tensor, width: float, *, fine: int = 16
+    states: Tensor, times: Tensor, length: int, *, fine: int = 16
 ) -> tuple[list[tuple[int, int, int]], bool]:
-    """Segments of runs (C, T, n): of a width [time] where this has enough samples, which a smooth
-    weight then needs; else from one sample to the next.
+    """Segments of runs (C, T, n): of a length [samples] where this is enough for a smooth weight,
+    and times are even; else from one sample to the next.
 
-    `fine`: samples in a segment from which on it has enough.
+    `fine`: length from which on it is enough.
     """
-    step = even_step(times.numpy())
-    length = round(width / step) if step else 0
-    is_fine = length >= fine
+    is_fine = length >= fine and even_step(times.numpy()) is not None
     complete = states.isfinite().all(-1)  # (C, T)
     spans = []
     for run, there in enumerate(complete):
@@ -778,11 +798,15 @@ def _spans(
         for first in range(0, len(times) - length, max(1, length // 2)):
             if bool(there[first : first + length + 1].all()):
                 spans.append((run, first, first + length))
-    return spans, is_fine
+    # rollouts of all segments have the same steps
+    lengths = [float(times[last] - times[first]) for _, first, last in spans]
+    usual = float(np.median(lengths or [0.0]))
+    pairs = zip(spans, lengths, strict=True)
+    return [span for span, each in pairs if abs(each - usual) <= 0.01 * usual], is_fine
 
 
 def _normal_equations(cells: Cells, data: Sampled) -> Segments:
-    """Normal equations of the integrals of the law over each segment, of coefficients (K, q, F)."""
+    """Return normal equations of coefficients (K, q, F) by integrals of the law over segments."""
     parts = []
     for run, first, last in data.spans:
         times = data.times[first : last + 1]
@@ -822,11 +846,11 @@ def shot(
     *,
     iterations: int = 12,
     settled: float = 0.03,
-    share: float = 0.01,
-    exact: float = 1e-6,
-) -> tuple[Tensor, Segments]:
+    share: float = 0.1,
+    exact: float = EXACT,
+) -> Tensor:
     """Coefficients (K, q, F), those that are free, with which the law leads from the first to the
-    last sample of each of some segments, from a guess; and the normal equations there.
+    last sample of each of some segments, from a guess.
 
     Levenberg and Marquardt's steps; derivatives by differences, one for each free weight of a run.
 
@@ -834,28 +858,15 @@ def shot(
     `share`: error of the steps of a rollout, of what the law misses.
     `exact`: root mean square of that [deviations of the data] which counts nothing.
     """
-    runs, firsts, lasts = map(list, zip(*spans, strict=True))
-    start = cells.series(data.states[runs, firsts])
-    truth = cells.values(cells.series(data.states[runs, lasts]))  # (S, F, *shape)
-    duration = float((data.times[lasts] - data.times[firsts]).median())
-    factors = data.factors[runs]
-    flat = truth.transpose(0, 1).flatten(1)
-    deviation = divisor(flat.std(-1))
-    unit = deviation.reshape(-1, *(1,) * len(cells.shape))
-    sizes = [float(each.square().mean().sqrt()) for each in cells.values_of(
-        range(len(cells.terms)), start
-    )]
+    fit = _Shooting.over(cells, data, spans)
     pairs = free.any(1).nonzero().tolist()  # (k, f)
-    fit = _Shooting(cells, start, truth / unit, unit, factors, duration)
-    nudges = [
-        1e-6 * float(deviation[f]) / duration / (sizes[k] or 1.0) for k, f in pairs
-    ]
     cost, damping = fit.cost(fit.missed(coefficients)), 1e-7
-    segments = None
     for _ in range(iterations):
+        if cost < exact**2:
+            break
         fit.accurate = min(max(share * math.sqrt(cost), 0.1 * exact), 1e-3)
         cost = fit.cost(fit.missed(coefficients))
-        segments = fit.linearised(coefficients, pairs, nudges)
+        segments = fit.linearised(coefficients, pairs)
         chosen = free.flatten()
         matrix = segments.matrix.sum(0)[chosen][:, chosen]
         slope = (segments.slope - segments.matrix @ coefficients.flatten()).sum(0)[chosen]
@@ -872,11 +883,25 @@ def shot(
                 coefficients, cost, damping = tried, reached, damping / 10
                 break
             damping = max(10 * damping, 1e-9)
-        if cost >= before:
-            return coefficients, segments
-        if cost > (1 - settled) * before or cost < exact**2 or runtime.left() <= 0:
+        if cost > (1 - settled) * before or runtime.left() <= 0:
             break
-    return coefficients, fit.linearised(coefficients, pairs, nudges)
+    return coefficients
+
+
+def linearised(
+    cells: Cells,
+    coefficients: Tensor,
+    data: Sampled,
+    spans: Sequence[tuple[int, int, int]],
+) -> Segments:
+    """Return normal equations of coefficients (K, q, F) that are not zero, about these, by rollouts
+    over segments.
+    """
+    fit = _Shooting.over(cells, data, spans)
+    fit.accurate = 0.3 * EXACT
+    fit.missed(coefficients)
+    pairs = (coefficients != 0).any(1).nonzero().tolist()
+    return fit.linearised(coefficients, pairs)
 
 
 @dataclass
@@ -890,6 +915,8 @@ class _Shooting:
         unit: see there.
         factors: (S, q).
         duration: of the segments.
+        nudges: (K, F) changes of weights by which derivatives are taken.
+        accurate, steps: error of the rollouts, and the steps that they have.
     """
 
     cells: Cells
@@ -898,8 +925,34 @@ class _Shooting:
     unit: Tensor
     factors: Tensor
     duration: float
-    accurate: float = 1e-3
+    nudges: Tensor
+    accurate: float = EXACT
     steps: int = 0
+
+    @classmethod
+    def over(
+        cls,
+        cells: Cells,
+        data: Sampled,
+        spans: Sequence[tuple[int, int, int]],
+        *,
+        nudge: float = 1e-6,
+    ) -> "_Shooting":
+        """Rollouts over segments (run, first, last sample).
+
+        `nudge`: of a weight, relative to that by which its term alone makes the changes.
+        """
+        runs, firsts, lasts = map(list, zip(*spans, strict=True))
+        start = cells.series(data.states[runs, firsts])
+        truth = cells.values(cells.series(data.states[runs, lasts]))  # (S, F, *shape)
+        duration = float((data.times[lasts] - data.times[firsts]).median())
+        deviation = divisor(truth.transpose(0, 1).flatten(1).std(-1))
+        every = cells.values_of(range(len(cells.terms)), start)
+        sizes = torch.stack([each.square().mean().sqrt() for each in every])
+        nudges = nudge * deviation / duration / divisor(sizes).unsqueeze(-1)
+        unit = deviation.reshape(-1, *(1,) * len(cells.shape))
+        factors = data.factors[runs]
+        return cls(cells, start, truth / unit, unit, factors, duration, nudges)
 
     def reached(self, weights: Tensor, copies: int = 1) -> Tensor:
         """States (copies S, F, *shape) at the ends, in units, at weights (copies S, K, F)."""
@@ -923,26 +976,25 @@ class _Shooting:
         self,
         coefficients: Tensor,
         pairs: Sequence[tuple[int, int]],
-        nudges: Sequence[float],
         *,
         numbers: int = 300_000,
     ) -> Segments:
-        """Normal equations of the coefficients (K, q, F) themselves, about these.
+        """Return normal equations of the coefficients (K, q, F) themselves, about these.
 
         `numbers`: values in rollouts that are made at once.
         """
         weights = weights_of(coefficients, self.factors)
         base = self.reached(weights)
-        S, q = self.factors.shape
+        S, _q = self.factors.shape
         at_once = max(1, numbers // base.numel())
         columns = []
         for begin in range(0, len(pairs), at_once):
-            some = list(zip(pairs, nudges, strict=True))[begin : begin + at_once]
+            some = pairs[begin : begin + at_once]
             nudged = weights.repeat(len(some), 1, 1).unflatten(0, (len(some), S))
-            for number, ((k, f), nudge) in enumerate(some):
-                nudged[number, :, k, f] += nudge
+            for number, (k, f) in enumerate(some):
+                nudged[number, :, k, f] += self.nudges[k, f]
             moved = self.reached(nudged.flatten(0, 1), len(some)).unflatten(0, (len(some), S))
-            scale = torch.tensor([nudge for _, nudge in some], dtype=torch.float64)
+            scale = torch.stack([self.nudges[k, f] for k, f in some])
             columns.append((moved - base) / scale.reshape(-1, *(1,) * base.ndim))
         missed = (self.truth - base) * self.cells.is_inner
         is_lost = ~(missed.abs() < 1.0)
@@ -962,34 +1014,45 @@ class _Shooting:
         theta = coefficients.flatten()
         of_theta = whole @ theta
         square = r.square().sum(-1) + 2 * slopes @ theta + of_theta @ theta
-        number = torch.full((S,), float(r.shape[-1]), dtype=torch.float64)
-        return Segments(whole, slopes + of_theta, square, number)
+        count = torch.full((S,), float(r.shape[-1]), dtype=torch.float64)
+        return Segments(whole, slopes + of_theta, square, count)
 
 
-def resolved(grid: Grid, edges: str, states: Tensor, *, most: int = 200) -> tuple[list[int], bool]:
+def resolved(
+    grid: Grid, edges: str, states: Tensor, *, most: int = 200, smooth: float = 1e-6
+) -> tuple[tuple[int, ...], bool]:
     """Return highest wave number of each axis that states (N, n) have beside their noise or their
-    rounding, and whether it is noise: even power over the highest third.
+    rounding, none of fields that are not smooth; and whether there is noise in the highest third.
 
     `most`: states that are looked at.
+    `smooth`: power of the highest third, relative to the largest, of fields that have derivatives.
     """
     states = states[evenly(len(states), most)]
     fields = Cells(grid, edges, 1)
     u = fields.values(fields.series(states))  # (N, F, *whole)
     u = u / divisor(u.transpose(0, 1).flatten(1).std(-1)).reshape(-1, *(1,) * len(grid.shape))
-    modes, noisy = [], False
+    modes, has_noise = [], False
     for axis in fields.axes:
         power = torch.fft.rfft(u, dim=axis).abs().square().movedim(axis, -1)
-        power = power.flatten(0, -2).mean(0)
-        top = power[len(power) * 2 // 3 :]
+        power = power.flatten(1, -2).mean(1)  # (N, modes)
+        third = power.shape[-1] * 2 // 3
+        of_states = power[:, third:].mean(-1)
+        power = power.median(0).values
+        power = power / divisor(power.max())
+        top = power[third:]
         lower, upper = (half.median() for half in top.tensor_split(2))
-        is_even = bool(lower < 2 * upper) and bool(top.median() > 1e-12 * power.max())
-        noisy = noisy or is_even
-        floor = max(float(2 * top.median()) if is_even else 0.0, 1e-24 * float(power.max()))
-        modes.append(int((power > floor).nonzero().max()))
-    return modes, noisy
+        # noise is the same at all wave numbers and at all times
+        is_noise = bool(lower < 2 * upper) and bool(top.median() > 1e-12)
+        is_noise = is_noise and bool(of_states.quantile(0.9) < 4 * of_states.quantile(0.1))
+        if not is_noise and bool(top.median() > smooth):
+            return (), False
+        has_noise = has_noise or is_noise
+        floor = max(2 * float(top.median()), 1e-24)
+        modes.append(max(1, *(power > floor).nonzero().flatten().tolist(), 1))
+    return tuple(modes), has_noise
 
 
-LADDER = (1, False), (2, False), (2, True), (3, False), (3, True)
+LADDER: tuple[tuple[int, bool], ...] = (1, False), (2, False), (2, True), (3, False), (3, True)
 """Degrees, and whether differences have factors, from simple to complex laws."""
 
 
@@ -1052,7 +1115,7 @@ class CellLaw(TrajectoryEstimator):
         return [replace(self, context_degree=degree)]
 
     def compared(self, samples: LatentSamples, seed: int) -> CellEquation:
-        return self._law(samples)[0]
+        return self._law(samples)
 
     def refitted(
         self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
@@ -1062,7 +1125,8 @@ class CellLaw(TrajectoryEstimator):
     def _fit(self, samples: LatentSamples, seed: int) -> CellEquation:
         return self._polished(self._law(samples), samples)
 
-    def _unexplained(self, law: CellEquation, samples: LatentSamples) -> Tensor:
+    def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor:
+        assert isinstance(law, CellEquation)
         return law.residual
 
     def _context_degree(self, samples: LatentSamples) -> int:
@@ -1091,7 +1155,7 @@ class CellLaw(TrajectoryEstimator):
             got = f"inputs {', '.join(samples.control_names)}"
         elif not bool((context == context[:, :1]).all()):
             got = "contexts that move"
-        if got is not None:
+        if grid is None or got is not None:
             expected = "fields on a grid, of first order, without inputs, at contexts that stay"
             raise InputError("data", expected=expected, got=got, fix="take another kind of law")
         library = Chebyshev(self._context_degree(samples))
@@ -1101,8 +1165,9 @@ class CellLaw(TrajectoryEstimator):
             expected = f"{terms} contexts or more for degree {library.degree}"
             fix = "lower the degree, or give runs at more contexts"
             raise InputError("context_degree", expected=expected, got=contexts, fix=fix)
-        width = default_width(samples)
-        spans, is_fine = _spans(states, times, width)
+        longest = max(1, int((len(times) - 1) / (4 * LAGS)))
+        few = states[..., evenly(states.shape[-1], 64)]
+        spans, is_fine = _spans(states, times, round(LAGS * lag(few, longest)))
         if not spans:
             fix = "give longer runs"
             raise InputError("data", expected="two samples of a run", got="none", fix=fix)
@@ -1113,8 +1178,11 @@ class CellLaw(TrajectoryEstimator):
 
     def _forms(self, grid: Grid, edges: str, modes: tuple[int, ...]) -> Iterator[Cells]:
         """Terms from simple to complex ones."""
-        for degree, products in LADDER:
-            if self.degree in (None, degree) and self.products in (None, products):
+        ladder = LADDER
+        if self.degree is not None:
+            ladder = ((self.degree, False), (self.degree, True))
+        for degree, products in ladder:
+            if self.products in (None, products):
                 yield Cells(grid, edges, degree, products, modes)
 
     def _law(
@@ -1133,14 +1201,11 @@ class CellLaw(TrajectoryEstimator):
         grid, data = self._sampled(samples)
         some = data.some(max(12, min(40, 4_000_000 // data.numbers)))
         q = data.factors.shape[-1]
-
         complete = data.states[data.states.isfinite().all(-1)]
         trials = []
         for edges in EDGES:
-            kinds = [()]
-            if edges != FIXED:
-                kinds.append(tuple(resolved(grid, edges, complete)[0]))
-            for modes in kinds:
+            smooth = () if edges == FIXED else resolved(grid, edges, complete)[0]
+            for modes in {(), smooth}:
                 # terms of simpler laws are among those of the last one
                 forms = [*self._forms(grid, edges, modes)]
                 segments = _normal_equations(forms[-1], some)
@@ -1166,9 +1231,9 @@ class CellLaw(TrajectoryEstimator):
         segments = _normal_equations(cells, data.some(200) if data.is_fine else some)
         found, weight = segments.robust(free.flatten())
         if not data.is_fine:
-            coefficients, segments = self._shot_from(cells, found.reshape(free.shape), data, some)
+            segments = self._shot_from(cells, found.reshape(free.shape), data, some)
             weight = torch.ones_like(segments.square)
-        chosen = segments.shortest(free.flatten(), weight)
+        chosen = segments.shortest(free.flatten(), weight, 0.0 if data.is_fine else 10 * EXACT**2)
         found, _ = segments.solved(chosen, weight)
         left = segments.errors(found) * segments.rows / divisor(segments.square)
         how = "segments of the data" if data.is_fine else "rollouts between samples"
@@ -1185,9 +1250,9 @@ class CellLaw(TrajectoryEstimator):
 
     def _shot_from(
         self, cells: Cells, coefficients: Tensor, data: Sampled, some: Sampled, *, enough: int = 50
-    ) -> tuple[Tensor, Segments]:
-        """Coefficients (K, q, F) by rollouts over segments that a guess explains best, some of each
-        run, and normal equations there.
+    ) -> Segments:
+        """Return normal equations about coefficients, by rollouts over segments that a guess
+        (K, q, F) explains best, some of each run.
 
         `enough`: values to fit to for each coefficient.
         """
@@ -1201,32 +1266,35 @@ class CellLaw(TrajectoryEstimator):
             ranked.append((place[run], k))
         size = data.states.shape[-1]
         number = max(len(place), math.ceil(enough * coefficients.numel() / size))
-        best = [some.spans[k] for _, k in sorted(ranked)[:number]]
+        best = [some.spans[k] for _, k in sorted(ranked)]
         free = torch.ones_like(coefficients, dtype=torch.bool)
-        return shot(cells, coefficients, free, data, best)
+        coefficients = shot(cells, coefficients, free, data, best[:number])
+        # of two segments of a run one may be left out
+        return linearised(cells, coefficients, data, sorted(best[: 2 * number]))
 
     def _polished(
-        self, law: LearnedField, samples: LatentSamples, *, most: int = 200
+        self, law: LearnedField, samples: LatentSamples, *, most: int = 2_000
     ) -> CellEquation:
-        """Law of the same terms by rollouts over all segments, or so many, where samples are far
-        apart; by states without their noise, where they are noisy.
+        """Law of the same terms by rollouts over all segments, where samples are far apart; by
+        states without their noise, where they are noisy.
+
+        `most`: values to fit to for each coefficient: more of them cost time.
         """
         assert isinstance(law, CellEquation)
         grid, data = self._sampled(samples)
         cells = law.cells
         free = law.coefficients != 0
         if not data.is_fine:
-            lengths = [float(data.times[last] - data.times[first]) for _, first, last in data.spans]
-            usual = float(np.median(lengths))
-            even = [
-                span
-                for span, length in zip(data.spans, lengths, strict=True)
-                if abs(length - usual) <= 0.01 * usual
-            ]
-            data = data._replace(spans=even).some(most)
-            _, segments = shot(cells, law.coefficients, free, data, data.spans)
+            number = math.ceil(most * law.coefficient_count / data.states.shape[-1])
+            data = data.some(max(number, 8))
+            coefficients = shot(cells, law.coefficients, free, data, data.spans)
+            if torch.equal(coefficients, law.coefficients):  # which was exact already
+                return law
+            segments = linearised(cells, coefficients, data, data.spans)
             weight = torch.ones_like(segments.square)
-            found, _ = segments.solved(segments.shortest(free.flatten(), weight), weight)
+            found, _ = segments.solved(
+                segments.shortest(free.flatten(), weight, 10 * EXACT**2), weight
+            )
             left = segments.errors(found).mean().expand(len(grid.fields)).clone()
             return replace(law, coefficients=found.reshape(free.shape), residual=left)
         complete = bool(data.states.isfinite().all())
@@ -1234,7 +1302,7 @@ class CellLaw(TrajectoryEstimator):
             return law
         for _ in range(2):
             clean = law.without_noise(data.states, data.times, data.contexts)
-            again = data._replace(states=clean).some(most)
+            again = data._replace(states=clean).some(200)
             segments = _normal_equations(cells, again)
             chosen = (law.coefficients != 0).flatten()
             _, weight = segments.robust(chosen)

@@ -16,6 +16,7 @@ from romkit.data.coordinates import COORDINATES
 from romkit.integrators.base import LearnedField
 from romkit.integrators.region import Region
 from romkit.laws.bounded import BoundedLaw
+from romkit.laws.cells import EDGES, CellEquation, Cells, Grid
 from romkit.laws.chebyshev import Chebyshev
 from romkit.laws.equations import Equation
 from romkit.laws.features import Features
@@ -28,9 +29,19 @@ from romkit.laws.phase import PhaseLaw
 from romkit.laws.rational import RationalLaw
 from romkit.laws.scaling import Scaling
 
-LAWS = (BoundedLaw, Equation, HamiltonianLaw, LimitCycleLaw, NeuralODEModel, PhaseLaw, RationalLaw)
+LAWS = (
+    BoundedLaw,
+    CellEquation,
+    Equation,
+    HamiltonianLaw,
+    LimitCycleLaw,
+    NeuralODEModel,
+    PhaseLaw,
+    RationalLaw,
+)
 LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
-CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
+PARTS = (Cells, Features, Grid, Region, Scaling)
+CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, *PARTS)}
 """Everything that a file of a law may hold."""
 
 FAULTS = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
@@ -129,6 +140,9 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
     elif isinstance(law, Equation):
         like = law.coefficients[..., 0, :]
         context = law.basis.context
+    elif isinstance(law, CellEquation):
+        like = law.coefficients.new_zeros(law.latent_dim)
+        context = law.context
     elif isinstance(law, LimitCycleLaw):
         like = law.nodes[..., 0, 0, :-1]
         context = law.context
@@ -195,6 +209,24 @@ RULES: dict[type, tuple[Rule, ...]] = {
     Equation: (
         (_terms_are_bounded, "terms of a degree beyond their number"),
         (lambda law: law.order in (1, 2), "an order that is neither 1 nor 2"),
+    ),
+    Grid: (
+        (lambda grid: len(grid.axes) == len(grid.shape) == len(grid.spacing), "axes differ"),
+        (lambda grid: 1 <= len(grid.shape) <= 2 and min(grid.shape) >= 4, "no grid of cells"),
+    ),
+    Cells: (
+        (lambda cells: cells.edges in EDGES, "unknown edges"),
+        (lambda cells: 1 <= cells.degree <= 9, "a degree beyond nine"),
+    ),
+    CellEquation: (
+        (
+            lambda law: len(law.cells.terms) == len(law.coefficients),
+            "coefficients of other terms",
+        ),
+        (
+            lambda law: len(law.cells.grid.fields) == law.coefficients.shape[-1],
+            "coefficients of other fields",
+        ),
     ),
     LimitCycleLaw: (
         (lambda law: law.nodes.shape[-2] == NODES, "orbits of another number of nodes"),

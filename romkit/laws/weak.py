@@ -180,12 +180,12 @@ def default_width(samples: LatentSamples, *, fewest: int = 8) -> float:
     step = float(times.diff().mean())
     longest = max(1, int((len(times) - 1) / (4 * LAGS)))
     paths = samples.paths(samples.latents.double())[0]  # (S, C, T, m)
-    lags = [_lag(z, longest) for z in paths]
+    lags = [lag(z, longest) for z in paths]
     mean = sum(lags) / len(lags)
     return max(LAGS * step * mean, fewest * step)
 
 
-def _lag(z: Tensor, longest: int) -> int:
+def lag(z: Tensor, longest: int) -> int:
     """Return number of samples in which paths (C, T, m) move by one standard deviation."""
     mean = z.nanmean((0, 1))
     variance = (z - mean).square().nanmean((0, 1)).sum()

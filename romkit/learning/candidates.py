@@ -25,7 +25,7 @@ from romkit.data.coordinates import (
     are_worth_a_try,
     assign_coordinates,
 )
-from romkit.laws import Estimator
+from romkit.laws import CellLaw, Estimator
 from romkit.laws.choice import ALL, LawCandidate, Space
 from romkit.laws.decoding import make_judge
 from romkit.laws.polynomial import HIGHEST
@@ -299,6 +299,13 @@ def rungs(
     useless: list[Estimator] = []
     refusals: list[InputError] = []
     has_any = False
+    # fields whose law is the same at every cell need no manifold
+    of_cells = ["cells"] if kinds is None else kinds
+    fields = [law for law in map(law_settings, of_cells) if isinstance(law, CellLaw)]
+    if fields and latent_dim in (None, n):
+        rung = _list_laws(spaces, 0, fields, seconds, seed, refusals)
+        has_any = bool(rung)
+        yield rung
     for latents in _ladder(n, latent_dim):
         # equations of physical quantities have few terms
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else BOUNDED

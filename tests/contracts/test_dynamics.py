@@ -83,6 +83,7 @@ def test_all_dynamics_are_here():
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
     assert learned == {
+        laws.CellEquation,
         laws.Equation,
         laws.HamiltonianLaw,
         laws.LimitCycleLaw,

@@ -19,6 +19,7 @@ from romkit.integrators import LSPG
 from romkit.laws import (
     DMD,
     LAWS,
+    CellLaw,
     Hamiltonian,
     LimitCycle,
     NeuralODE,
@@ -68,9 +69,9 @@ EACH = {
 
 
 def test_every_law_is_here():
-    # of shapes at rest, of closed orbits, with an energy, and with saturation
+    # of shapes at rest, of closed orbits, with an energy, with saturation, and of fields
     elsewhere = {"steady": Steady, "limit-cycle": LimitCycle}
-    elsewhere |= {"hamiltonian": Hamiltonian, "rational": Rational}
+    elsewhere |= {"hamiltonian": Hamiltonian, "rational": Rational, "cells": CellLaw}
     assert {name: type(settings) for name, settings in EACH.items()} | elsewhere == LAWS
 
 
