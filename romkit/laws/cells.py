@@ -1245,7 +1245,7 @@ class CellLaw(TrajectoryEstimator):
             f"{samples.source}, {how}",
             len(samples),
             left.median().expand(len(grid.fields)).clone(),
-            domain=Region.of(samples.latents, samples.times),
+            domain=Region.fit(samples.latents, samples.times),
         )
 
     def _shot_from(
