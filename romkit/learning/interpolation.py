@@ -42,6 +42,7 @@ from romkit.learning.clocks import (
 from romkit.learning.contexts import (
     FEWEST,
     are_interior,
+    describe_context,
     inner_groups,
     number_of_contexts,
     scaled,
@@ -509,18 +510,22 @@ class InterpolatedRuns:
         span = samples[-1] - samples[0]
         courses = self.runs["state"].values / self._deviation
         earliest = np.inf
+        shortest = 0
         for clock in fit_clock(self.clocks, self._known, wanted):
             slower = np.flatnonzero(self.clocks > clock + same_clock)
             if len(slower) == 0:
                 continue
             nearest = slower[self.clocks[slower].argmin()]
-            if not is_settling(courses[nearest]):
-                earliest = min(earliest, span * np.exp(clock - self.clocks[nearest]))
+            end = span * np.exp(clock - self.clocks[nearest])
+            if end < earliest and not is_settling(courses[nearest]):
+                earliest = end
+                shortest = nearest
         if last > earliest:
+            run = describe_context(self.runs, int(shortest))
             warn(
-                f"forecast: at time {samples[0] + earliest:.4g} the next slower run ends at the same "
-                "phase, and goes on as a faster one does: from there on forecasts may err by more "
-                "than their bars; model.of_law() has none of this",
+                f"forecast: from time {samples[0] + earliest:.4g} on the next slower run, {run}, has "
+                "no later phase, and faster ones stand in for it, which bars do not count: end "
+                f"there, or give a longer run at {run}",
                 ExtrapolationWarning,
             )
 

@@ -52,7 +52,10 @@ def combined(paths: Paths, sources: Sources, along: str | None) -> xr.Dataset:
     except Exception as error:  # readers raise nearly anything on files of others
         names = f"{paths[0]} ... {paths[-1]}" if len(paths) > 1 else str(paths[0])
         problem = f"cannot be joined ({reason(error)})"
-        raise FileError(names, problem=problem, fix=MORE_WAYS) from error
+        fix = MORE_WAYS
+        if along is None:
+            fix = f"where each file is a run, name their dimension, along='run'; else {MORE_WAYS}"
+        raise FileError(names, problem=problem, fix=fix) from error
     return data.assign_coords(coords)
 
 
