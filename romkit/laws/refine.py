@@ -12,6 +12,7 @@ from romkit.laws.judge import Judge
 from romkit.laws.samples import LatentSamples, trajectory_times
 from romkit.laws.shooting import ROUGH, Structure, lengths, refinements
 from romkit.laws.trajectories import ShootingProblem
+from romkit.select import Policy
 
 
 def refined(
@@ -36,13 +37,22 @@ def refined(
     structure = Structure(problem.motion, theta != 0)
     # of a stiff law, long steps would make a slower one look better than the right one
     resolution = judge.resolution(law, rows)
-    best = law
-    least = float(judge.errors(law, rows, resolution).nanmean())
+    judges = [judge]
+
+    def error(law: Equation) -> float:
+        errors = [each.errors(law, rows, resolution) for each in judges]
+        return float(torch.stack(errors).nanmean())
+
+    best, least = law, error(law)
+    if least > Policy().useful:
+        # rollouts of whole runs in chaos all err alike
+        judges = judge.pieces()
+        least = error(law)
     for stage in refinements(structure, problem.runs, theta, returning=False):
         candidate = replace(law, coefficients=problem.coefficients(stage.theta))
-        error = float(judge.errors(candidate, rows, resolution).nanmean())
-        if error < least:
-            best, least = candidate, error
+        reached = error(candidate)
+        if reached < least:
+            best, least = candidate, reached
     if best is law:
         return law
     return replace(best, source=f"{law.source}; refined by shooting")

@@ -17,7 +17,18 @@ from romkit.core.tensors import copy_to_device
 from romkit.data import check_states
 from romkit.engine import Device
 from romkit.integrators import LearnedField
-from romkit.laws import DMD, LAWS, Equation, Estimator, LatentSamples, PolynomialLaw, chaos
+from romkit.laws import (
+    DMD,
+    LAWS,
+    Equation,
+    Estimator,
+    Fourier,
+    LatentSamples,
+    Polynomial,
+    PolynomialLaw,
+    SINDy,
+    chaos,
+)
 from romkit.laws.baselines import mean_error, nearest_and_shifted
 from romkit.laws.bounded import bounded_law
 from romkit.laws.choice import ALL, LawCandidate, Space, fitted
@@ -42,6 +53,14 @@ KINDS = (*BOUNDED, "rational")
 where one errs by `Policy.enough`.
 """
 
+READABLE = 4
+"""Most variables of an equation that is read: of such sines are tried, and terms are dropped."""
+
+ANGLES = SINDy(library=Polynomial(1) + Fourier(1), refine=False)
+"""Sines and cosines beside linear terms, for states that are angles. They are not refined: along
+runs of such terms a step costs as much as all their regressions.
+"""
+
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
 
@@ -61,7 +80,7 @@ def law(
     left out.
 
     By default polynomials of several degrees in the latents and in the context, fitted to
-    trajectories by multiple shooting, closed orbits and rational laws are raced on folds of left-out
+    trajectories by multiple shooting, closed orbits, rational laws, and sines of few states are raced on folds of left-out
     contexts, of one context on folds of runs, of a single run on blocks of time. Errors are those of
     decoded states over whole runs; where no law keeps the phase over these, over segments of some periods.
     The simplest law within one standard error of the best is fitted to all runs. Its rollouts stay
@@ -116,9 +135,11 @@ def law(
     family, shapes = projection.law_space(data)
     policy = Policy()
     usual = BOUNDED if bounded else KINDS
-    candidates = _candidates(
-        [law_settings(kind) for kind in kinds or usual], family, shapes, seconds, seed
-    )
+    settings = [law_settings(kind) for kind in kinds or usual]
+    is_physical = isinstance(projection, Identity)
+    if kinds is None and not bounded and is_physical and projection.latent_dim <= READABLE:
+        settings.append(ANGLES)
+    candidates = _candidates(settings, family, shapes, seconds, seed)
     # a single candidate has nothing to be compared with
     folds = len(candidates[0].folds) if len(candidates) > 1 else 1
     trials = search([candidates], folds, policy, seconds)
@@ -132,7 +153,7 @@ def law(
     if candidate.estimator.refine:
         fit = refined(fit, samples, judge)
     without_noise = jointly(fit, samples, seconds)
-    if isinstance(projection, Identity) and without_noise is fit:
+    if is_physical and without_noise is fit:
         # equations of physical quantities are read; those of latents are not
         fit = short(fit, candidate, seconds)
     else:
@@ -147,18 +168,15 @@ def law(
     return copy_to_device(add_phase(fit, projection, data), "cpu")
 
 
-def short(
-    law: LearnedField, candidate: LawCandidate, seconds: float, *, readable: int = 4
-) -> LearnedField:
-    """Drop the terms that left-out runs do not ask for of an equation of few variables; laws of
+def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
+    """Drop the terms that left-out runs do not ask for of polynomials in few variables; laws of
     others, and of other kinds, stay as they are.
-
-    `readable`: most variables of an equation that is shortened: with more of them it is not
-    read, and takes long.
     """
     # kinds of equations with more structure than their terms keep all of these
     is_equation = type(law) is Equation and law.coefficients.ndim == 2
-    if not is_equation or len(law.basis.variables) > readable:
+    if not is_equation or not isinstance(law.basis.library, Polynomial):
+        return law
+    if len(law.basis.variables) > READABLE:
         return law
     samples, judge = candidate.space(ALL)
     folds = [drop_runs(samples, judge, rows) for rows in candidate.folds]
