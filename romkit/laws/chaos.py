@@ -12,8 +12,7 @@ from romkit.integrators.base import LearnedField
 from romkit.laws.courses import Windows, windows
 from romkit.laws.equations import Equation
 from romkit.laws.samples import LatentSamples
-from romkit.laws.sensitivities import Motion
-from romkit.laws.shooting import FINE, POLISHED
+from romkit.laws.shooting import FINE, POLISHED, tangent
 from romkit.laws.trajectories import ShootingProblem
 
 STARTS = 20
@@ -122,11 +121,10 @@ def _exponent(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
     direction = torch.randn(runs.states[:, 0].shape, generator=draw, dtype=torch.float64)
     growth = []
     clock = []
-    followed = windows(runs, length, length, 1 / FINE)
     for k in range(intervals // length):
-        window = _window(followed, k)
+        window = _cut_window(problem, k * length, length, FINE)
         direction = torch.nn.functional.normalize(direction, dim=-1)
-        changed = _tangent(problem.motion, weights, window, direction[:, None])[:, 0]  # (n, d)
+        changed = tangent(problem.motion, weights, window, direction[:, None])[:, 0]  # (n, d)
         usable = window.seen[0, :, 0] & changed.isfinite().all(-1)
         size = changed.norm(dim=-1)
         growth.append(torch.where(usable, size.log(), torch.nan))
@@ -141,33 +139,6 @@ def _exponent(problem: ShootingProblem, weights: Tensor) -> tuple[float, float]:
         return 0.0, torch.inf
     error = kept.std(correction=0) / len(kept) ** 0.5
     return float(kept.mean()), float(error)
-
-
-def _window(followed: Windows, k: int) -> Windows:
-    """Return the window of number `k` of each run."""
-    course = followed.course
-    factors, drift = course.factors, course.drift
-    if factors is not None:
-        factors = factors[:, :, :, k : k + 1]
-    if drift is not None:
-        drift = drift[:, :, :, k : k + 1]
-    steps = course.steps[:, :, k : k + 1]
-    return Windows(
-        followed.start[:, k : k + 1],
-        followed.truth[:, :, k : k + 1],
-        followed.seen[:, :, k : k + 1],
-        course._replace(steps=steps, factors=factors, drift=drift),
-    )
-
-
-def _tangent(motion: Motion, weights: Tensor, followed: Windows, direction: Tensor) -> Tensor:
-    """Return what a small displacement (n, W, d) of the starts has become at the ends, relative."""
-    step = torch.finfo(direction.dtype).eps ** 0.5
-    ends = []
-    for displacement in (0.0, step):
-        start = followed.start + displacement * direction
-        ends.append(motion.rollout(weights, start, followed.course)[-1])
-    return (ends[1] - ends[0]) / step
 
 
 def _validity(
@@ -191,7 +162,7 @@ def _validity(
     length = max(1, intervals // 2)
     starts = tensors.evenly(intervals - length + 1, STARTS)
     for k in starts.tolist():
-        later = _cut_window(problem, k, length)
+        later = _cut_window(problem, k, length, POLISHED)
         reached = problem.motion.rollout(weights, later.start, later.course)
         square = (reached - later.truth)[..., :m].square().sum(-1)  # (L + 1, n, 1)
         square = square.nan_to_num(torch.inf)
@@ -206,6 +177,6 @@ def _validity(
     return float(torch.cat(durations).mean()), float(torch.cat(lost).double().mean())
 
 
-def _cut_window(problem: ShootingProblem, begin: int, length: int) -> Windows:
-    """Return one window of each run, from a sample on, with short steps."""
-    return windows(problem.runs.between(begin, begin + length), length, length, 1 / POLISHED)
+def _cut_window(problem: ShootingProblem, begin: int, length: int, resolution: float) -> Windows:
+    """Return one window of each run, from a sample on, with so many steps in a time scale."""
+    return windows(problem.runs.between(begin, begin + length), length, length, 1 / resolution)

@@ -14,8 +14,6 @@ from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
 from romkit.core.tensors import evenly, least_norm
-from romkit.integrators.base import LearnedField
-from romkit.integrators.region import Region
 from romkit.laws import symbolic
 from romkit.laws.base import TrajectoryEstimator
 from romkit.laws.chebyshev import Chebyshev
@@ -25,7 +23,6 @@ from romkit.laws.features import Features
 from romkit.laws.libraries import Polynomial
 from romkit.laws.polynomial import PolynomialLaw, boxed, equation, number_of_contexts
 from romkit.laws.samples import LatentSamples, trajectory_times
-from romkit.laws.shooting import ROUGH
 from romkit.laws.terms import LatentTerms
 from romkit.laws.trajectories import ShootingProblem, context_terms
 
@@ -174,18 +171,6 @@ class Hamiltonian(TrajectoryEstimator):
 
     def compared(self, samples: LatentSamples, seed: int) -> HamiltonianLaw:
         return self._law(samples, ComposedFit.brief)
-
-    def refitted(
-        self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
-    ) -> HamiltonianLaw:
-        """Fit whole trajectories from the numbers of a law of windows of some time scales."""
-        assert isinstance(law, HamiltonianLaw)
-        shape = _Shape.build(law.basis, samples, self)
-        if shape.corners:
-            shape = replace(shape, corners=len(law.dissipation))
-        eta = ComposedFit.whole(shape.fit(samples), shape.numbers(law, samples), ROUGH)
-        refit = shape.law(eta, samples)
-        return replace(refit, domain=Region.fit(samples.latents, samples.times))
 
     def _fit(self, samples: LatentSamples, seed: int) -> HamiltonianLaw:
         return self._law(samples, ComposedFit.whole)
@@ -468,23 +453,6 @@ class _Shape:
             interconnection=sign * J,
             dissipation=R,
         )
-
-    def numbers(self, law: HamiltonianLaw, samples: LatentSamples) -> Tensor:
-        """Return the numbers of a law, in its own units of energy."""
-        scale = self.basis.variables.scale
-        outer = scale.unsqueeze(-1) * scale
-        J = law.interconnection / outer
-        unit = math.sqrt(self.m) / J.norm()
-        upper = torch.triu_indices(self.m, self.m, 1)
-        of_skew = unit * J[upper[0], upper[1]]
-        nodes = unit * law.dissipation[: self.corners] / outer
-        # a factor has to be regular
-        least = 1e-12 * torch.eye(self.m, dtype=nodes.dtype)
-        lower = torch.tril_indices(self.m, self.m)
-        factors = torch.linalg.cholesky(nodes + least)[..., lower[0], lower[1]]
-        energy = law.energy_coefficients.reshape(-1, len(self.basis.context_names))[1:]
-        tau = ShootingProblem.build(samples, self.basis).time_scale
-        return torch.cat([of_skew, factors.flatten(), (tau / unit * energy).flatten()])
 
     @property
     def _context_library(self) -> Chebyshev:

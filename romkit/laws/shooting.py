@@ -725,14 +725,22 @@ def _growth(motion: Motion, weights: Tensor, followed: Windows) -> float:
     draw = torch.Generator().manual_seed(2)
     direction = torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
     direction = torch.nn.functional.normalize(direction, dim=-1)
-    # the best step of a difference is the root of the rounding error
-    step = torch.finfo(start.dtype).eps ** 0.5
-    reached = motion.rollout(weights, start, followed.course)[-1]  # (n, W, d)
-    beside = motion.rollout(weights, start + step * direction, followed.course)[-1]
-    growth = (beside - reached).norm(dim=-1) / step
+    growth = tangent(motion, weights, followed, direction).norm(dim=-1)
     growth = growth[followed.seen[0]].nan_to_num(torch.inf)
     # what is forgotten to the last digit is known to this digit
+    step = torch.finfo(start.dtype).eps ** 0.5
     return float(growth.clamp(min=step, max=1 / step).log().mean().exp())
+
+
+def tangent(motion: Motion, weights: Tensor, followed: Windows, direction: Tensor) -> Tensor:
+    """Return what a small displacement (n, W, d) of the starts has become at the ends, relative."""
+    # the best step of a difference is the root of the rounding error
+    step = torch.finfo(direction.dtype).eps ** 0.5
+    reached, beside = (
+        motion.rollout(weights, followed.start + apart * direction, followed.course)[-1]
+        for apart in (0.0, step)
+    )
+    return (beside - reached) / step
 
 
 def is_informative(structure: Structure, runs: Runs, theta: Tensor, length: int) -> bool:
