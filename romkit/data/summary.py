@@ -93,7 +93,11 @@ def _describe_inputs(data: xr.Dataset) -> str:
     units = data.get(INPUT_UNITS, xr.DataArray([unit_of(data["control"])] * len(names))).values
     pairs = zip(names, units, strict=True)
     words = ", ".join(f"{name}{append_unit(unit, ' [{}]')}" for name, unit in pairs)
-    return f"{words}; {HELD if inputs_held(data) else LINEAR} between samples"
+    between = HELD if inputs_held(data) else LINEAR
+    if "between" in data["control"].attrs:
+        return f"{words}; {between} between samples"
+    other = LINEAR if between == HELD else HELD
+    return f"{words}; {between} between samples by its looks, or attrs['between'] = '{other}'"
 
 
 def _describe_time(data: xr.Dataset) -> str:
