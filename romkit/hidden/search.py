@@ -292,20 +292,23 @@ def search(fits: Fits) -> None:
         # one parameter more may be no better, and two more all that is missing; until then a higher
         # degree makes up for some of it
         few = chosen.structure
-        lower = [s.structure.degree for s in near if s.structure.degree <= few.degree]
-        _try_structures(fits, lower, lambda s: s.hidden > few.hidden and s.bend == 1)
+        _try_structures(
+            fits,
+            near,
+            lambda s: s.degree <= few.degree and s.hidden > few.hidden and s.bend == 1,
+        )
         chosen = simplest(fits.trials)
     # degrees that more hidden parameters made alike may differ with this number of them
-    other = [scout.structure.degree for scout in near if scout not in promising]
+    other = [scout for scout in near if scout not in promising]
     _try_structures(fits, other, lambda s: s.hidden == chosen.structure.hidden)
 
 
 def _try_structures(
-    fits: Fits, degrees: Sequence[int], is_wanted: Callable[[Structure], bool]
+    fits: Fits, scouts: Sequence[Trial], is_wanted: Callable[[Structure], bool]
 ) -> None:
-    """Try the structures of some degrees that are wanted."""
-    for degree in degrees:
-        for structure in fits.structures(degree):
+    """Try the structures that are wanted, of the degrees of some trials."""
+    for scout in scouts:
+        for structure in fits.structures(scout.structure.degree):
             if is_wanted(structure):
                 fits.trial(structure)
 
