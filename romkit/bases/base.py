@@ -3,7 +3,7 @@ are orthonormal.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -74,7 +74,15 @@ def weigher(weight: Weight, n: Count) -> TensorMap:
         return lambda u: u
     if isinstance(weight, SparseMatrix):
         matrix = scipy.sparse.csr_array(weight).astype(np.float64)
-        _check_mass_matrix(matrix, n)
+        # refuse a matrix of another size, not positive on its diagonal, or not symmetric
+        if matrix.shape != (n, n):
+            raise _unlike_weight(f"a sparse matrix ({n}, {n})", matrix.shape)
+        _check_positive(torch.from_numpy(matrix.diagonal()), "a positive definite matrix")
+        asymmetry = abs(matrix - matrix.T).max()
+        if asymmetry > 1e-12 * abs(matrix).max():
+            raise InputError(
+                "weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2"
+            )
         # SciPy multiplies on the CPU: columns of a GPU go there and back
         return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)
     values = np.asarray(weight, dtype=np.float64)
@@ -83,20 +91,6 @@ def weigher(weight: Weight, n: Count) -> TensorMap:
     diagonal = torch.from_numpy(values)
     _check_positive(diagonal, "positive numbers")
     return lambda u: diagonal.to(u).unsqueeze(-1) * u
-
-
-def _check_mass_matrix(matrix: Any, n: int) -> None:
-    """Raise InputError for a matrix of another size, not positive on its diagonal, or not
-    symmetric.
-    """
-    if matrix.shape != (n, n):
-        raise _unlike_weight(f"a sparse matrix ({n}, {n})", matrix.shape)
-    _check_positive(torch.from_numpy(matrix.diagonal()), "a positive definite matrix")
-    asymmetry = abs(matrix - matrix.T).max()
-    if asymmetry > 1e-12 * abs(matrix).max():
-        raise InputError(
-            "weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2"
-        )
 
 
 def _unlike_weight(expected: str, shape: Shape) -> InputError:
@@ -225,19 +219,6 @@ class Basis(Display):
             )
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
-    @classmethod
-    def dual_basis(
-        cls,
-        modes: Tensor,
-        dual: Tensor | None,
-        mean: Tensor,
-        **spectrum: Any,
-    ) -> "Basis":
-        """Return a basis from V and W V, where W itself is not at hand; further arguments are those
-        of the class.
-        """
-        return cls(modes, mean, dual=dual, **spectrum)
-
     @property
     def size(self) -> int:
         """n, the number of state components."""
@@ -312,20 +293,15 @@ class Basis(Display):
         dual = self.dual.numpy()
         runs = range(variable.sizes["trajectory"])
         coordinates = np.stack([deviations(k) @ dual for k in runs])
+        unknown = 0
         if np.isnan(coordinates).any():
-            self._complete(coordinates, deviations, str(variable.name))
-        return coordinates
-
-    def _complete(self, coordinates: Array, deviations: Callable[[int], Array], name: str) -> None:
-        """Set coordinates (C, T, r) of snapshots with gaps, and warn of those that are not known."""
-        unknown = complete_coordinates(self.modes, self.dual, coordinates, deviations)
+            unknown = complete_coordinates(self.modes, self.dual, coordinates, deviations)
         if unknown:
             text = "data: expected snapshots whose coordinates in the basis are determined, got"
-            warn(
-                f"{text} {unknown} that lack too many components of {name}; they are left out;"
-                " give more components, or fewer modes",
-                DataWarning,
-            )
+            left_out = f"that lack too many components of {variable.name}; they are left out"
+            fix = "give more components, or fewer modes"
+            warn(f"{text} {unknown} {left_out}; {fix}", DataWarning)
+        return coordinates
 
     def project_chunks(self, x: Chunked, offset: Array | float) -> Chunked:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
@@ -354,7 +330,7 @@ class Basis(Display):
             value = getattr(self, name)
             if value is not None:
                 spectrum[name] = value[:rank]
-        return Basis.dual_basis(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
+        return Basis(self.modes[:, :rank], self.mean, dual=dual, units=self.units, **spectrum)
 
     def with_units(self, units: Sequence[str]) -> "Basis":
         """Copy the basis, with units of its components."""

@@ -1,12 +1,10 @@
 """Snapshots of which components are missing, filled from their leading modes."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
+from romkit.bases.gaps import Prior
 from romkit.bases.modes import decompose
-from romkit.core.types import Pair
 
 
 def filled(y: Tensor, *, rounds: int = 4, most: int = 64, rounding: float = 1e-12) -> Tensor:
@@ -33,24 +31,17 @@ def filled(y: Tensor, *, rounds: int = 4, most: int = 64, rounding: float = 1e-1
         return y
     snapshots = torch.where(missing, 0.0, y)
     sample = y[complete]
+    unweighted = torch.ones_like(y[0])
+    kinds, number = missing.unique(dim=0, return_inverse=True)
     for _ in range(rounds):
         modes, sigma, energy = decompose(sample, min(most, *sample.shape))
         variance = sigma.square() / len(sample)  # along each mode
         beside = (energy / len(sample) - variance.sum()).clamp(min=0) / y.shape[1]
         noise = beside.clamp(min=rounding * float(variance[0]))
-        for rows, present in patterns(missing):
-            E = modes[present]  # (k, r)
-            precision = E.mT @ E + noise * torch.diag(1 / variance)
-            z = torch.linalg.solve(precision, E.mT @ snapshots[rows][:, present].mT).mT
-            estimate = z @ modes.mT
-            snapshots[rows] = torch.where(missing[rows], estimate, snapshots[rows])
+        prior = Prior(modes, unweighted, variance, noise)
+        for k in torch.nonzero(kinds.any(1)).flatten():
+            rows = torch.nonzero(number == k).flatten()  # that lack the same components
+            z, _ = prior.coordinates(y[rows])
+            snapshots[rows] = torch.where(missing[rows], z @ modes.mT, y[rows])
         sample = snapshots
     return snapshots
-
-
-def patterns(missing: Tensor) -> Iterator[Pair]:
-    """Yield rows that lack the same components, and the components that they have."""
-    kinds, number = missing.unique(dim=0, return_inverse=True)
-    for k, kind in enumerate(kinds):
-        if bool(kind.any()):
-            yield torch.nonzero(number == k).flatten(), torch.nonzero(~kind).flatten()

@@ -68,24 +68,29 @@ def basis(
         (torch.Size([3, 2]), 1.0)
     """
     chunks = _state_chunks(data, chunk)
-    if chunks is None:
-        x = _snapshots(data, device)
-        summary = Summary.summarise(x, rank, weigher(weight, x.shape[-1]))
-    else:
-        if tolerance is None:
-            # refuse more modes than there can be, before the data are read
-            snapshots = chunks[..., 0].size
-            most = min(snapshots, chunks.shape[-1])
-            if rank > most:
-                raise InputError(
-                    "rank",
-                    expected=f"at most {most}, the number of snapshots or of their components",
-                    got=rank,
-                    fix="lower it, or give more snapshots",
-                )
-        summary = _streamed(chunks, rank, weight, checkpoint, device)
+    if chunks is not None and tolerance is None:
+        # refuse more modes than there can be, before the data are read
+        most = min(chunks[..., 0].size, chunks.shape[-1])
+        if rank > most:
+            raise InputError(
+                "rank",
+                expected=f"at most {most}, the number of snapshots or of their components",
+                got=rank,
+                fix="lower it, or give more snapshots",
+            )
+    summary = _summary(data, chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
-        rank = _smallest(summary.share, tolerance, rank)
+        share = summary.share
+        # Shares are sums, and know the rest to rounding alone.
+        enough = (1 - share) <= max(tolerance, 1e-15)
+        if len(share) and not bool(enough.any()):
+            raise InputError(
+                "tolerance",
+                expected=f"a tolerance that {rank} modes reach",
+                got=f"{1 - share[-1].item():.1e} left by {len(share)} modes",
+                fix="give a larger rank",
+            )
+        rank = int((~enough).sum()) + 1
     return _copy_units(data, summary.basis(rank, weight))
 
 
@@ -98,15 +103,10 @@ def adequate_basis(
     `few`, `growth`: modes that are sought first, and how many times more each time that they leave
     out too much.
     """
-    state = data["state"]
+    chunks = _state_chunks(data, None)
     rank = min(few, most)
     while True:
-        if state.chunks:
-            summary = _streamed(state, rank, None, None, None)
-        else:
-            summary = Summary.summarise(
-                _snapshots(data, None), rank, weigher(None, state.shape[-1])
-            )
+        summary = _summary(data, chunks, rank)
         too_few = 1 - summary.share > tolerance
         if not bool(too_few.all()):
             rank = int(too_few.sum()) + 1
@@ -164,32 +164,18 @@ def _snapshots(data: xr.Dataset | Array | Tensor, device: str | torch.device | N
     return x
 
 
-def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
-    """Return the smallest number of modes that leave no more than `tolerance` of the energy.
-
-    Raises:
-        InputError: `rank` modes leave more.
-    """
-    # Shares are sums, and know the rest to rounding alone.
-    enough = (1 - share) <= max(tolerance, 1e-15)
-    if len(share) and not bool(enough.any()):
-        raise InputError(
-            "tolerance",
-            expected=f"a tolerance that {rank} modes reach",
-            got=f"{1 - share[-1].item():.1e} left by {len(share)} modes",
-            fix="give a larger rank",
-        )
-    return int((~enough).sum()) + 1
-
-
-def _streamed(
-    state: xr.DataArray,
+def _summary(
+    data: xr.Dataset | Tensor | Array,
+    chunks: xr.DataArray | None,
     rank: int,
-    weight: Weight,
-    checkpoint: PathLike | None,
-    device: Device | None,
+    weight: Weight = None,
+    checkpoint: PathLike | None = None,
+    device: Device | None = None,
 ) -> Summary:
-    """Return modes of snapshots in chunks."""
+    """Return mean and leading modes of data, or of their states in chunks of dask."""
+    if chunks is None:
+        x = _snapshots(data, device)
+        return Summary.summarise(x, rank, weigher(weight, x.shape[-1]))
     from romkit.bases.streaming import stream  # with dask, which is slow to import
 
-    return stream(state, rank, weight, checkpoint, device)
+    return stream(chunks, rank, weight, checkpoint, device)

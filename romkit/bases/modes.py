@@ -25,9 +25,6 @@ and 18 MB.
 OVERSAMPLING = 20
 """Additional directions of the randomised decomposition (Halko et al. 2011, section 1.3)."""
 
-PIECE = 2**20
-"""Numbers whose products are in memory at once."""
-
 Weigher = Callable[[Tensor], Tensor]
 
 
@@ -75,28 +72,23 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
     """
     tensors.matrix("x", x)
     weighted = weigh(x.mT).mT  # (N, n)
-    rows = max(1, PIECE // x.shape[1])
+    # in pieces of a million numbers, whose products need no memory to speak of
+    rows = max(1, 2**20 // x.shape[1])
     pieces = zip(x.split(rows), weighted.split(rows), strict=True)
     energy = torch.stack([(part * of_part).sum() for part, of_part in pieces]).sum()
-    _check_energy(energy.item())
+    if not energy < math.inf:
+        raise InputError(
+            "x",
+            expected="squares that a float holds",
+            got=f"an energy of {energy.item():g}",
+            fix="give them in units in which they are not huge",
+        )
     if not energy > 0:
         no_modes = x.new_zeros(x.shape[1], 0)
         return Decomposition(no_modes, x.new_zeros(0), energy)
     subspace = _directions(x, weighted, rank, weigh)
     modes, singular_values = ritz(weighted, subspace, rank, weigh)
     return Decomposition(modes, singular_values, energy)
-
-
-def _check_energy(energy: float) -> None:
-    """Raise InputError where squares of the snapshots overflow."""
-    if energy < math.inf:
-        return
-    raise InputError(
-        "x",
-        expected="squares that a float holds",
-        got=f"an energy of {energy:g}",
-        fix="give them in units in which they are not huge",
-    )
 
 
 def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> Pair:
@@ -234,9 +226,13 @@ class Summary:
                 got=rank,
                 fix="lower it, or give snapshots that differ",
             )
-        modes = self.deviations.modes[:, :rank]
-        sigma = self.deviations.singular_values[:rank]
-        return Basis(modes, self.mean, weight, singular_values=sigma, energy=share[:rank])
+        return Basis(
+            self.deviations.modes[:, :rank],
+            self.mean,
+            weight,
+            singular_values=self.deviations.singular_values[:rank],
+            energy=share[:rank],
+        )
 
 
 @validated
@@ -281,7 +277,30 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
     weigh = weigher(weight, size)
     summaries = []
     for k, (basis, count) in enumerate(zip(parts, counts, strict=True)):
-        _check_part(f"parts[{k}]", basis, size, weigh)
+        name = f"parts[{k}]"
+        # refuse unless a basis can be merged with ones of this size and inner product
+        if basis.size != size:
+            raise InputError(
+                name,
+                expected="a basis like the first",
+                got=f"{basis.size} components, not {size}",
+                fix="use data on one grid",
+            )
+        if basis.singular_values is None or basis.energy is None:
+            raise InputError(
+                name,
+                expected="a basis with singular values and energy",
+                got="none",
+                fix="make it by romkit.basis",
+            )
+        scale = basis.dual.abs().max().item()
+        if not torch.allclose(weigh(basis.modes), basis.dual, rtol=1e-8, atol=1e-12 * scale):
+            raise InputError(
+                "weight",
+                expected=f"that of {name}",
+                got="another",
+                fix="give the weight of the parts",
+            )
         sigma = basis.singular_values
         assert sigma is not None  # as of all that were computed
         assert basis.energy is not None
@@ -291,26 +310,3 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
     columns = max(rank, largest) + OVERSAMPLING
     total = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
     return total.basis(rank, weight)
-
-
-def _check_part(name: str, basis: Basis, size: int, weigh: Weigher) -> None:
-    """Raise InputError unless a basis can be merged with ones of this size and inner product."""
-    if basis.size != size:
-        raise InputError(
-            name,
-            expected="a basis like the first",
-            got=f"{basis.size} components, not {size}",
-            fix="use data on one grid",
-        )
-    if basis.singular_values is None or basis.energy is None:
-        raise InputError(
-            name,
-            expected="a basis with singular values and energy",
-            got="none",
-            fix="make it by romkit.basis",
-        )
-    scale = basis.dual.abs().max().item()
-    if not torch.allclose(weigh(basis.modes), basis.dual, rtol=1e-8, atol=1e-12 * scale):
-        raise InputError(
-            "weight", expected=f"that of {name}", got="another", fix="give the weight of the parts"
-        )

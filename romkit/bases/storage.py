@@ -74,7 +74,7 @@ def rebuilt(tensors: Tensors, units: str | Sequence[str] = ()) -> Basis:
     dual = None
     if "dual" in tensors:
         dual = _turned(tensors, "dual")
-    return Basis.dual_basis(modes, dual, tensors["mean"], units=units, **spectrum)
+    return Basis(modes, tensors["mean"], dual=dual, units=units, **spectrum)
 
 
 def _turned(tensors: Tensors, name: str) -> Tensor:

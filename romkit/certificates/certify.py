@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.certificates.links import ANYWHERE, Links, Signal, Units, links
+from romkit.certificates.links import ANYWHERE, Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
 from romkit.core import tensors
@@ -185,7 +185,15 @@ class _Certified:
         started = time.perf_counter()
         units = Units(self.centers, self.radii)
         output = network(self._map, units, self._probes())
-        self._check_slopes(output)
+        # refuse a map that has no value or no slope somewhere in a ball
+        slopes = [output.middle.flatten(), output.spread.flatten()]
+        numbers = torch.cat([output.value, *slopes])
+        is_ball = not math.isinf(self.radii[0])
+        if bool(numbers.isnan().any()):
+            raise self._refusal()
+        # for all states, a slope without a bound is an infinite bound
+        if is_ball and bool(numbers.isinf().any()):
+            raise self._refusal()
         of_state = links(units, output, 0)
         of_context = links(units, output, 1)
         by_paths = math.inf
@@ -204,17 +212,6 @@ class _Certified:
             "radius": self.radii[0],
             "seconds": time.perf_counter() - started,
         }
-
-    def _check_slopes(self, output: Signal) -> None:
-        """Refuse a map that has no value or no slope somewhere in a ball."""
-        slopes = [output.middle.flatten(), output.spread.flatten()]
-        numbers = torch.cat([output.value, *slopes])
-        is_ball = not math.isinf(self.radii[0])
-        if bool(numbers.isnan().any()):
-            raise self._refusal()
-        # for all states, a slope without a bound is an infinite bound
-        if is_ball and bool(numbers.isinf().any()):
-            raise self._refusal()
 
     def _refusal(self) -> InputError:
         return InputError(

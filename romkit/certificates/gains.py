@@ -22,7 +22,10 @@ def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
     Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that
     points have attained, `CUTS` times at most: into 4096 pieces.
     """
-    pieces = [_collapse(box) for box in boxes]
+    # with one end if all numbers of a box are exact, so that nothing is done twice
+    pieces = [
+        Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes
+    ]
     empty = torch.full((), math.inf, dtype=torch.float64)
     total = attained = Range(empty, -empty)
     for cuts in range(CUTS + 1):
@@ -48,20 +51,10 @@ def _cut(pieces: list[Range], loose: Tensor, number: int, *, halvings: int = 3) 
     order = loose.byte().argsort(dim=-1, descending=True)
     chosen = order[..., :number]
 
-    def pick(end: Tensor) -> Tensor:
-        return end.expand(loose.shape).gather(-1, chosen)
-
-    pieces = [piece.map(pick) for piece in pieces]
+    pieces = [piece.map(lambda end: end.expand(loose.shape).gather(-1, chosen)) for piece in pieces]
     for _ in range(halvings):
         pieces = _halves(pieces)
     return pieces
-
-
-def _collapse(box: Range) -> Range:
-    """Return the box; with one end if all its numbers are exact, so that nothing is done twice."""
-    if bool((box.low == box.high).all()):
-        return Range(box.low, box.low)
-    return box
 
 
 def _loose(
@@ -186,8 +179,7 @@ def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
     if twice:
         zero = torch.zeros(count, count, dtype=torch.float64)
         second = Range(zero, zero)
-    jets = [Jet(box, Range(row, row), second) for box, row in zip(boxes, identity, strict=True)]
-    return jets
+    return [Jet(box, Range(row, row), second) for box, row in zip(boxes, identity, strict=True)]
 
 
 def _halves(pieces: list[Range]) -> list[Range]:
@@ -212,6 +204,4 @@ def _halved(piece: Range, middle: Tensor, cut: Tensor) -> Range:
     middle = middle.sinh().clamp(piece.low, piece.high)
     low = middle.where(cut, piece.low)  # of the upper half
     high = middle.where(cut, piece.high)  # of the lower half
-    lower_ends = torch.cat([piece.low, low], -1)
-    upper_ends = torch.cat([high, piece.high], -1)
-    return Range(lower_ends, upper_ends)
+    return Range(torch.cat([piece.low, low], -1), torch.cat([high, piece.high], -1))

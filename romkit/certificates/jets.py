@@ -23,12 +23,8 @@ class Jet:
     second: Range | None
 
     def __add__(self, other: "Jet") -> "Jet":
-        value = self.value + other.value
-        first = self.first + other.first
-        second = None
-        if self.second and other.second:
-            second = self.second + other.second
-        return Jet(value, first, second)
+        second = self.second and other.second and self.second + other.second
+        return Jet(self.value + other.value, self.first + other.first, second)
 
     def __mul__(self, other: "Jet") -> "Jet":
         # the range of x² is that of no product of two numbers
@@ -51,21 +47,15 @@ class Jet:
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
         """Compose with a function of one number, from its value and its derivatives."""
         slope = slope.map(wide)  # (..., 1)
-        first = slope * self.first
         second = None
         if self.second:
-            bend = bend.map(wide).map(wide)  # (..., 1, 1)
-            by_bend = bend * _outer(self.first, self.first)
-            second = by_bend + (slope.map(wide) * self.second)
-        return Jet(value, first, second)
+            by_bend = bend.map(wide).map(wide) * _outer(self.first, self.first)  # (..., k, k)
+            second = by_bend + slope.map(wide) * self.second
+        return Jet(value, slope * self.first, second)
 
     def times(self, number: float) -> "Jet":
-        value = self.value.times(number)
-        first = self.first.times(number)
-        second = None
-        if self.second:
-            second = self.second.times(number)
-        return Jet(value, first, second)
+        second = self.second and self.second.times(number)
+        return Jet(self.value.times(number), self.first.times(number), second)
 
 
 def wide(x: Tensor) -> Tensor:
@@ -111,9 +101,7 @@ def _exp(x: Jet) -> Jet:
 
 
 def _log(x: Jet) -> Jet:
-    value = x.value.map(torch.log)
-    slope = power(x.value, -1)
-    return x.through(value, slope, -power(x.value, -2))
+    return x.through(x.value.map(torch.log), power(x.value, -1), -power(x.value, -2))
 
 
 def _cos(x: Jet) -> Jet:

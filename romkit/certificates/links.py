@@ -36,18 +36,25 @@ class Signal(NamedTuple):
     def through(self, matrix: Tensor) -> "Signal":
         """Return a x."""
         size = matrix.abs()
-        value = matrix @ self.value
-        rows = matrix @ self.rows
-        middle = matrix @ self.middle
-        return Signal(value, rows, middle, size @ self.spread, size @ self.reach)
+        return Signal(
+            matrix @ self.value,
+            matrix @ self.rows,
+            matrix @ self.middle,
+            size @ self.spread,
+            size @ self.reach,
+        )
 
     def plus(self, other: "Signal") -> "Signal":
         columns = max(self.rows.shape[1], other.rows.shape[1])
         value = self.value + other.value
         rows = _wide(self.rows, columns) + _wide(other.rows, columns)
-        middle = self.middle + other.middle
-        spread = self.spread + other.spread
-        return Signal(value, rows, middle, spread, self.reach + other.reach)
+        return Signal(
+            value,
+            rows,
+            self.middle + other.middle,
+            self.spread + other.spread,
+            self.reach + other.reach,
+        )
 
 
 class Argument(NamedTuple):
@@ -99,7 +106,9 @@ class Units:
             is_exact = bool((gain.low == gain.high).all())
             exact = exact and is_exact
         if exact:
-            rows = self._rows(arguments)
+            rows = torch.zeros((), dtype=torch.float64)
+            for x, gain in arguments:
+                rows = rows + gain.low.unsqueeze(1) * _wide(x.rows, self.columns)
         else:
             # rows (k, N + k) of units of their own, behind all others
             count = len(value)
@@ -109,27 +118,13 @@ class Units:
             self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
 
-    def _rows(self, arguments: Sequence[Argument]) -> Tensor:
-        """Return rows (k, N) of a function whose gains are exact."""
-        rows = torch.zeros((), dtype=torch.float64)
-        for x, gain in arguments:
-            wide = _wide(x.rows, self.columns)
-            rows = rows + gain.low.unsqueeze(1) * wide
-        return rows
-
     def _reach(self, x: Signal) -> Tensor:
-        """Reach (k,) of a signal: its own, or that of its gradient where this is smaller."""
-        return torch.minimum(x.reach, self._gradient_reach(x))
-
-    def _gradient_reach(self, x: Signal) -> Tensor:
-        """Reach (k,) of a signal by the norms of its gradient's rows."""
+        """Return deviations (k,) from the centre, by enclosures or by gradients."""
         reach = x.reach.new_zeros(())
-        middles = x.middle.split(self.sizes, 1)
-        spreads = x.spread.split(self.sizes, 1)
+        middles, spreads = x.middle.split(self.sizes, 1), x.spread.split(self.sizes, 1)
         for radius, middle, spread in zip(self.radii, middles, spreads, strict=True):
-            slope = middle.norm(dim=1) + spread.norm(dim=1)
-            reach = reach + radius * slope
-        return reach
+            reach = reach + radius * (middle.norm(dim=1) + spread.norm(dim=1))
+        return torch.minimum(x.reach, reach)
 
 
 class Block(NamedTuple):
@@ -178,11 +173,12 @@ def links(units: Units, output: Signal, which: int) -> Links:
     for arguments in units.blocks:
         rows = [_wide(x.rows, units.columns) @ known for x, _ in arguments]
         moved = [(row != 0).any(1) for row in rows]
-        free = _free(moved, arguments)
-        end = start + len(free)
+        end = start + len(rows[0])
         of_units = known[start:end]
-        for row, (_, gain) in zip(rows, arguments, strict=True):
+        free = torch.zeros_like(moved[0])  # whose derivative by what moves is not known exactly
+        for row, moves, (_, gain) in zip(rows, moved, arguments, strict=True):
             of_units += gain.middle.unsqueeze(1) * row
+            free |= moves & (gain.radius > 0)
         block = _block(rows, moved, arguments, free, used, columns)
         if block.matrices:
             blocks.append(block)
@@ -191,17 +187,12 @@ def links(units: Units, output: Signal, which: int) -> Links:
             used += number
         start = end
     last = _wide(output.rows, units.columns) @ known
-    enclosure = _enclosure(output, columns)
-    of_units = last[:, :used]
-    return Links(size, tuple(blocks), of_units, enclosure)
-
-
-def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
-    """Return units (k,) whose derivative by an input that moves is not known exactly."""
-    free = torch.zeros_like(moved[0])
-    for moves, (_, gain) in zip(moved, arguments, strict=True):
-        free |= moves & (gain.radius > 0)
-    return free
+    enclosure = 0.0
+    if size:
+        # the norm of the gradient by the input is bounded by that of its entries
+        entries = output.middle[:, columns], output.spread[:, columns]
+        enclosure = float(sum(torch.linalg.matrix_norm(part, 2) for part in entries))
+    return Links(size, tuple(blocks), last[:, :used], enclosure)
 
 
 def _block(
@@ -224,16 +215,6 @@ def _block(
         spread = x.spread[:, columns].norm(dim=1)
         sizes.append((middle + spread)[free])
     return Block(tuple(matrices), tuple(gains), tuple(sizes))
-
-
-def _enclosure(output: Signal, columns: slice) -> float:
-    """Return bound of the norm of the gradient by an input, from that of its entries."""
-    if columns.stop == columns.start:
-        return 0.0
-    middle = output.middle[:, columns]
-    spread = output.spread[:, columns]
-    of_middle = torch.linalg.matrix_norm(middle, 2)
-    return float(of_middle + torch.linalg.matrix_norm(spread, 2))
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:

@@ -54,7 +54,14 @@ def lipsdp(
     units = sum(len(block.sizes[0]) for block in links.blocks)
     if n + units > largest:
         return math.inf
-    rows, brackets = _unknown_rows(links, turn, units)
+    # input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)
+    rows = np.pad(turn, ((0, 0), (0, units)))
+    forms = []
+    for block in links.blocks:
+        of_block, form = _units(block, rows, n + len(rows) - len(turn))
+        rows = np.concatenate([rows, of_block])
+        forms.append(form)
+    brackets = np.concatenate(forms)
     out = links.last.numpy() @ rows / scale  # (r, n + units)
     square = out.T @ out
     slack = np.tensordot(_multipliers(n, square, brackets), brackets, 1)
@@ -63,20 +70,6 @@ def lipsdp(
     if bound < poor * scale:
         return min(bound, lipsdp(links, bound, poor=poor, largest=largest))
     return bound
-
-
-def _unknown_rows(links: Links, turn: Array, units: int) -> ArrayPair:
-    """Input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)."""
-    n = turn.shape[1]
-    rows = np.pad(turn, ((0, 0), (0, units)))
-    brackets = []
-    unknown = n
-    for block in links.blocks:
-        of_block, forms = _units(block, rows, unknown)
-        rows = np.concatenate([rows, of_block])
-        brackets.append(forms)
-        unknown += len(of_block)
-    return rows, np.concatenate(brackets)
 
 
 def _directions(links: Links, *, rounding: float = 1e-14) -> Array:

@@ -333,17 +333,10 @@ def _fused(name: str, args: Args, kwargs: Kwargs) -> tuple[str, Args, Kwargs]:
     is_root = name == "sqrt" and total.op == "add"
     if is_root and total.options.get("alpha", 1) == 1:
         for square, term in itertools.permutations(total.operands):
-            if _is_square(square):
+            is_product = isinstance(square, Expression) and square.op == "mul"
+            if is_product and square.operands[0] is square.operands[1]:
                 return "root_of_sum", (square.operands[0], term), {}
     return name, tuple(args), kwargs
-
-
-def _is_square(x: object) -> bool:
-    """Tell whether an operand is the product of an expression with itself."""
-    if not isinstance(x, Expression) or x.op != "mul":
-        return False
-    u, v = x.operands
-    return u is v
 
 
 def _propagate(moving: Sequence[Expression], jacobians: Sequence[Tensor], value: Tensor) -> Signal:

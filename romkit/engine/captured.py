@@ -18,16 +18,6 @@ F = TypeVar("F", bound=Callable[..., object])
 Step = Callable[[Field, Tensor, Tensor, Tensor], Tensor]
 """(field, t, y, h) -> the state one step of length h later."""
 
-WARM_UP = 3
-"""Runs before the capture, in which torch compiles the step and its libraries allocate their
-workspaces.
-"""
-
-TOLERANCE = 1e3
-"""Units of rounding, of the largest component, by which a captured step may differ from torch's
-own.
-"""
-
 
 def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
     """Compile `step`, a pure function of tensors on `device`, and on a GPU capture it in one graph.
@@ -98,7 +88,7 @@ class CapturedSteps:
             reason = str(failure).strip().splitlines()[0]
             raise Unsupported(f"its step cannot be captured ({reason})") from failure
         # fused kernels round differently
-        allowed = TOLERANCE * torch.finfo(y.dtype).eps * expected.abs().amax(-1, keepdim=True)
+        allowed = 1e3 * torch.finfo(y.dtype).eps * expected.abs().amax(-1, keepdim=True)
         close = ((self._run_steps(t, y, h, 1) - expected).abs() <= allowed) | ~expected.isfinite()
         if not bool(close.all()):
             raise Unsupported("its captured step disagrees with torch")
@@ -122,10 +112,13 @@ class CapturedSteps:
 
 
 def captured(
-    function: Callable[..., T], arguments: tuple[object, ...]
+    function: Callable[..., T], arguments: tuple[object, ...], *, warm_up: int = 3
 ) -> tuple[torch.cuda.CUDAGraph, T]:
     """Return a graph that runs function(*arguments) again on the same memory, and the results that
     it writes.
+
+    `warm_up`: runs before the capture, in which torch compiles the step and its libraries allocate
+    their workspaces.
 
     Raises:
         RuntimeError: the function cannot be compiled, or needs values on the CPU.
@@ -137,7 +130,7 @@ def captured(
     torch.backends.cuda.preferred_linalg_library("cusolver")
     try:
         with torch.cuda.stream(aside):
-            for _ in range(WARM_UP):
+            for _ in range(warm_up):
                 function(*arguments)
         torch.cuda.current_stream().wait_stream(aside)
         with torch.cuda.graph(graph):

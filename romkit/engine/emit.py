@@ -330,7 +330,12 @@ class Emitter:
             return self.strided(arg, elements, dims, count)
 
         places = [located(arg) for arg in call.args]
-        loop = self._emit_loop(dims, places)
+        # the open loop if it goes over these axes and has the elements at hand; else another one
+        if self._loop is not None and not self._loop.serves(dims, places):
+            self._flush()
+        if self._loop is None:
+            self._loop = _Loop(dims)
+        loop = self._loop
         operands = [loop.element(place) for place in places]
         try:
             written = formula(*operands, **call.kwargs)
@@ -342,16 +347,6 @@ class Emitter:
         loop.lines.append(f"const V x_{target} = {vector(written)};")
         loop.lines.append(f"{target}[{contiguous(dims)}] = x_{target};")
         loop.held.add(target)
-
-    def _emit_loop(self, dims: Shape, places: Sequence[object]) -> _Loop:
-        """Return the open loop if it goes over these axes and has the elements at hand; else
-        another one.
-        """
-        if self._loop is not None and not self._loop.serves(dims, places):
-            self._flush()
-        if self._loop is None:
-            self._loop = _Loop(dims)
-        return self._loop
 
     def _flush(self) -> None:
         if self._loop is not None:

@@ -62,26 +62,24 @@ def translated(
     """Statements of these calls; arguments as for `Emitter`."""
     emitter = Emitter(inputs, lead, constants)
     for call in calls:
-        _lower(emitter, call)
+        # write the statements of one call
+        if call.name in VIEWS:
+            _view(emitter, call)
+        elif call.name in FORMULAS:
+            emitter.elementwise(call, FORMULAS[call.name])
+        elif call.name in OTHERS:
+            OTHERS[call.name](emitter, call)
+        else:
+            raise Unsupported(f"{call.op} has no compiled form")
+        # kernels have one type of number
+        for output in call.outputs:
+            if not emitter.known(output):
+                continue
+            if output.dtype not in (emitter.dtype, torch.bool):
+                raise Unsupported(
+                    f"{call.op} gives {output.dtype} where the state is {emitter.dtype}"
+                )
     return emitter
-
-
-def _lower(emitter: Emitter, call: Call) -> None:
-    """Write the statements of one call."""
-    if call.name in VIEWS:
-        _view(emitter, call)
-    elif call.name in FORMULAS:
-        emitter.elementwise(call, FORMULAS[call.name])
-    elif call.name in OTHERS:
-        OTHERS[call.name](emitter, call)
-    else:
-        raise Unsupported(f"{call.op} has no compiled form")
-    # kernels have one type of number
-    for output in call.outputs:
-        if not emitter.known(output):
-            continue
-        if output.dtype not in (emitter.dtype, torch.bool):
-            raise Unsupported(f"{call.op} gives {output.dtype} where the state is {emitter.dtype}")
 
 
 def _view(emitter: Emitter, call: Call) -> None:
@@ -302,23 +300,16 @@ def _gather(
     elements = elements.permute(order).reshape(count, -1)
     if not torch.equal(origins, origins[:1].expand_as(origins)):
         raise Unsupported("it mixes the members of the batch")
-    sources = _sources(emitter, tensors, origins[0], elements)
-    emitter.copy(emitter.new(out, shape, count), sources)
-    back = inverse(order)
-    emitter.move(out, lambda ids: ids.permute(back))
-
-
-def _sources(
-    emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
-) -> list[tuple[str, int]]:
-    """Return array and place of each entry of a member, of origins (K,) and elements (members, K)."""
-    sources: list[tuple[str, int]] = [("", 0)] * len(origins)
-    for origin in origins.unique().tolist():
-        positions = (origins == origin).nonzero().flatten()
+    # array and place of each entry of a member, of origins (K,) and elements (members, K)
+    sources: list[tuple[str, int]] = [("", 0)] * len(origins[0])
+    for origin in origins[0].unique().tolist():
+        positions = (origins[0] == origin).nonzero().flatten()
         array, places = emitter.place(tensors[origin], elements[:, positions], len(elements))
         for position, place in zip(positions.tolist(), places.tolist(), strict=True):
             sources[position] = (array, place)
-    return sources
+    emitter.copy(emitter.new(out, shape, count), sources)
+    back = inverse(order)
+    emitter.move(out, lambda ids: ids.permute(back))
 
 
 def _origin_order(

@@ -21,29 +21,10 @@ from romkit.engine.trace import Trace, trace_field
 
 K = TypeVar("K", bound=Kernel)
 
-FEW = 20
-"""Evaluations below which a run is short whatever its field: one of a thousand calls takes 5 ms."""
-
 FEW_ON_GPU = 400
 """Evaluations of a field below which it is not even traced for a GPU, which takes as long as 40 to
 400 (0.3 ms a call).
 """
-
-WORTHWHILE, PREPARATION = 0.1, 6e-4
-"""Seconds in torch from which a run is compiled, and for each call those that tracing and comparing
-take in every run (0.008 s for 10 calls, 0.03 for 64, 0.38 for 580).
-
-The compiler takes 1 to 6 s, once on a machine; repeated runs are up to thirty times faster. Shorter
-ones would gain less than a tenth of a second.
-"""
-
-CALL_ON_GPU, CAPTURED_CALL = 9e-6, 1e-6
-"""Seconds of a call of torch on an H200, by itself and within a captured step (1 to 2 µs on an
-H100).
-"""
-
-FUSED = 200_000
-"""Evaluations of a field on a GPU from which compiling its step pays."""
 
 
 class Repeated:
@@ -74,6 +55,8 @@ def compiled_if(
     y: Tensor,
     evaluations: float,
     further_calls: float = 0.0,
+    *,
+    call_on_gpu: float = 9e-6,
 ) -> tuple[K | None, str]:
     """Return the compiled field, or None where torch is to run; and what a run says of its engine.
 
@@ -85,6 +68,7 @@ def compiled_if(
         y: (..., d) where it starts.
         evaluations: of the field, in the run.
         further_calls: of torch in the run, in the loop around the field.
+        call_on_gpu: seconds of a call of torch on an H200.
 
     Raises:
         InputError: "compiled" was asked for, and is not possible.
@@ -106,7 +90,7 @@ def compiled_if(
             return None, short
         recorded = trace_field(field, y)
         if is_choice and y.is_cuda:
-            seconds = (evaluations * len(recorded.calls) + further_calls) * CALL_ON_GPU
+            seconds = (evaluations * len(recorded.calls) + further_calls) * call_on_gpu
             if not _gpu_pays(field, times[0], y, recorded, evaluations, seconds):
                 return None, short
         made = kernels[form] = kernel(field, times, y, recorded)
@@ -139,12 +123,15 @@ def launched_if(
     evaluations: float,
     *,
     calls_of_stage: int = 5,
+    captured_call: float = 1e-6,
+    least_fused: float = 200_000,
 ) -> tuple[K | CapturedSteps | None, str]:
     """`compiled_if` for fixed steps on a GPU: the run as one launch, else each step of length h as
     one, or None.
 
     `calls_of_stage`: calls of torch in a captured step for each evaluation of the field, beside
-    those of the field.
+    those of the field; `captured_call`: seconds of one on an H200 (1 to 2 µs on an H100);
+    `least_fused`: evaluations of a field from which compiling its step pays.
     """
     if engine == "torch":
         return None, "torch"
@@ -153,7 +140,7 @@ def launched_if(
     name = "captured"
     try:
         recorded = trace_field(field, y)
-        seconds = (evaluations * (len(recorded.calls) + calls_of_stage)) * CAPTURED_CALL
+        seconds = (evaluations * (len(recorded.calls) + calls_of_stage)) * captured_call
         worth = engine == "compiled"
         if not worth:
             worth = _gpu_pays(field, times[0], y, recorded, evaluations, seconds)
@@ -162,7 +149,7 @@ def launched_if(
     except Unsupported as verdict:
         name = f"captured ({verdict})"
     # fusing takes seconds, a capture alone none
-    fused = engine == "compiled" or evaluations >= FUSED
+    fused = engine == "compiled" or evaluations >= least_fused
     try:
         return CapturedSteps(step, field, times[0], y, h, fused=fused), name
     except Unsupported as verdict:
@@ -208,6 +195,9 @@ def is_short(
     *,
     call: float = 5e-6,
     number: float = 1e-9,
+    few: int = 20,
+    worthwhile: float = 0.1,
+    preparation: float = 6e-4,
 ) -> bool:
     """Tell whether torch takes a run of so many evaluations to its end sooner than is worth
     compiling.
@@ -215,15 +205,21 @@ def is_short(
     Short are runs of RK4 below 530 steps for 10 calls on a few numbers, 110 for 64, 42 for 436.
 
     `call`, `number`: seconds in torch: of a call (2 to 8 µs on a free core), and of a number it
-    computes (batches of 100 members).
+    computes (batches of 100 members). `few`: evaluations below which a run is short whatever its
+    field: one of a thousand calls takes 5 ms.
+
+    `worthwhile`, `preparation`: seconds in torch from which a run is compiled, and for each call
+    those that tracing and comparing take in every run (0.008 s for 10 calls, 0.03 for 64, 0.38 for
+    580). The compiler takes 1 to 6 s, once on a machine; repeated runs are up to thirty times
+    faster. Shorter ones would gain less than a tenth of a second.
     """
-    if evaluations < (FEW_ON_GPU if y.is_cuda else FEW):
+    if evaluations < (FEW_ON_GPU if y.is_cuda else few):
         return True
     if y.is_cuda:
         return False  # the number of threads decides there
     calls, numbers = work(field, t, y)
     seconds_in_torch = evaluations * (call * calls + number * numbers) + call * further_calls
-    return seconds_in_torch < WORTHWHILE + PREPARATION * calls
+    return seconds_in_torch < worthwhile + preparation * calls
 
 
 def work(field: Field, t: Tensor, y: Tensor) -> tuple[int, int]:

@@ -6,13 +6,12 @@ once, where it is set, and write what the others need into the struct of the mod
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import Template
 from typing import NamedTuple
 
 from torch import Tensor
 
-from romkit.core.types import Facts
 from romkit.engine._torch import tree_leaves
 from romkit.engine.build import source_text
 from romkit.engine.emit import ConstantPools, Emitter
@@ -45,7 +44,10 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
     """
     t, latent, state, context, control = trace.inputs
     constants = ConstantPools(1, latent.dtype)
-    parameters = _parameters(context, control)
+    # context and inputs, and where they stand in M: one behind the other
+    p, q = context.shape[-1], control.shape[-1]
+    ids = fresh("M", (1, p + q), 1).ids
+    parameters = [(context, Located("M", ids[..., :p])), (control, Located("M", ids[..., p:]))]
     early, late = trace.parted(t, latent, state, control)
     # once for each context, where it is set
     setting = translated(early, parameters[:1], (1,), constants)
@@ -82,7 +84,10 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
         "context": context.shape[-1],
         "control": lines or control.shape[-1],
     }
-    facts |= _control_functions(name, facts, lines)
+    # the function that sets the inputs, held or straight lines
+    file = "set_lines" if lines else "set_control"
+    facts["declare_control"] = source_text(f"{file}.h").replace("$name", name).strip()
+    facts["set_control"] = Template(source_text(f"{file}.c")).substitute(facts).strip()
     code = Template(source_text("model.c")).substitute(
         facts,
         functions=_used("\n".join(statements.values())),
@@ -91,21 +96,6 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
         **statements,
     )
     return Source(code, Template(source_text("model.h")).substitute(facts))
-
-
-def _control_functions(name: str, facts: Mapping[str, object], lines: int) -> Facts:
-    """Return declaration and text of the function that sets the inputs, held or straight lines."""
-    file = "set_lines" if lines else "set_control"
-    declared = source_text(f"{file}.h").replace("$name", name)
-    written = Template(source_text(f"{file}.c")).substitute(facts)
-    return {"declare_control": declared.strip(), "set_control": written.strip()}
-
-
-def _parameters(context: Tensor, control: Tensor) -> list[tuple[Tensor, Located]]:
-    """Context and inputs, and where they stand in M: one behind the other."""
-    p, q = context.shape[-1], control.shape[-1]
-    ids = fresh("M", (1, p + q), 1).ids
-    return [(context, Located("M", ids[..., :p])), (control, Located("M", ids[..., p:]))]
 
 
 def _shared(

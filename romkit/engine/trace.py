@@ -217,23 +217,19 @@ def trace_field(field: Field, y: Tensor) -> Trace:
     Raises:
         Unsupported: y is neither on a CPU nor on a GPU of CUDA, or as `trace`.
     """
-    _check_compiled_kind(y)
-    t = y.new_empty(())
-    if not isinstance(field, Parametrised):
-        return trace(field, t, y)
-    if y.is_cuda:
-        raise Unsupported("parameters that change are compiled on a CPU alone")
-    return field.recorded(t, y)
-
-
-def _check_compiled_kind(y: Tensor) -> None:
-    """Raise unless states like y can be compiled."""
+    # refuse unless states like y can be compiled
     kind = y.device.type
     if kind not in ("cpu", "cuda") or y.dtype not in (torch.float64, torch.float32):
         compiled = "compiled are float32, float64 on cpu and cuda"
         raise Unsupported(f"the state is {y.dtype} on {kind}; {compiled}")
     if y.numel() == 0:
         raise Unsupported("the state is empty")
+    t = y.new_empty(())
+    if not isinstance(field, Parametrised):
+        return trace(field, t, y)
+    if y.is_cuda:
+        raise Unsupported("parameters that change are compiled on a CPU alone")
+    return field.recorded(t, y)
 
 
 class Parametrised:
@@ -327,7 +323,7 @@ class _Recorder(DispatchMode):
         if op in decompositions() and name not in self._keep:
             with self:
                 return decompositions()[op](*args, **kwargs)
-        if not _gives_tensors(op):  # about shapes, or it raises
+        if "Tensor" not in str(op._schema).rpartition("->")[2]:  # about shapes, or it raises
             return op(*args, **kwargs)
         return self._recorded(op, args, kwargs, tensors)
 
@@ -426,11 +422,6 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
 
 
 _JOINED = {"stack": _stacked_shape, "cat": _joined_shape}
-
-
-def _gives_tensors(op: Operation) -> bool:
-    """Tell whether any result of an operation is a tensor."""
-    return any("Tensor" in str(value.type) for value in op._schema.returns)
 
 
 _SHAPE_ONLY = {

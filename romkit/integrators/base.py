@@ -307,8 +307,7 @@ class LearnedField(LatentField, Display):
             return lambda t, w: g(w)
 
         def motion(t: Tensor, w: Tensor) -> Tensor:
-            rate = w[..., self.latent_dim :]
-            return torch.cat([rate, g(w)], dim=-1)
+            return torch.cat([w[..., self.latent_dim :], g(w)], dim=-1)
 
         return motion
 
@@ -334,21 +333,6 @@ class LearnedField(LatentField, Display):
         return self.right_hand_side(c)
 
     def latent_rate(self, problem: Problem) -> LatentRate:
-        self._check_order(problem)
-        path = problem.path
-        if not self.control_names:
-            law = path.each(self.at)
-            return lambda t, w: path.carried(t, w, law(t)(w))
-        control = self._inputs(problem)
-
-        def rate(t: Tensor, w: Tensor) -> Tensor:
-            law = self.at(path.at(t), control(t))
-            return path.carried(t, w, law(w))
-
-        return rate
-
-    def _check_order(self, problem: Problem) -> None:
-        """Raise where the law gives another derivative than the problem asks for."""
         if problem.order != self.order:
             raise InputError(
                 "dynamics",
@@ -356,6 +340,16 @@ class LearnedField(LatentField, Display):
                 got=f"one of order {self.order}",
                 fix="fit it on data of this system, with `acceleration` if it is mechanical",
             )
+        path = problem.path
+        if not self.control_names:
+            law = path.each(self.at)
+            return lambda t, w: path.carried(t, w, law(t)(w))
+        control = self._inputs(problem)
+
+        def rate(t: Tensor, w: Tensor) -> Tensor:
+            return path.carried(t, w, self.at(path.at(t), control(t))(w))
+
+        return rate
 
     def _inputs(self, problem: Problem) -> TensorMap:
         """Return the inputs of a problem.
@@ -516,8 +510,7 @@ class Reencoded(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
-            P = problem.path.at(t)
-            return self.start(problem, t, problem.decode(P, w))
+            return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
         between = suited(solver or unchecked(Adaptive)(), problem, times)
         return self.dynamics.solve(

@@ -155,8 +155,7 @@ class NormalEquations(NamedTuple):
         powers = self.monomials(z)
         force = _weighted(powers, self.force)
         lower = powers[..., : self.gram.shape[-1]]
-        gram = _weighted(lower, self.gram)[..., self.places]
-        return linear_solve(gram, force)
+        return linear_solve(_weighted(lower, self.gram)[..., self.places], force)
 
 
 def _weighted(powers: Tensor, coefficients: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from romkit.core import checks, tensors
+from romkit.core import tensors
+from romkit.core.boundary import validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Metric
@@ -17,6 +18,7 @@ from romkit.projections import Operator
 from romkit.systems.problem import Parts, Problem
 
 
+@validated
 @dataclass(frozen=True)
 class Galerkin(LatentField):
     """The latent rate whose decoded image is closest to the full one: ż = (JᵀWJ)⁻¹ JᵀW f(t, φ(z)),
@@ -49,9 +51,6 @@ class Galerkin(LatentField):
 
     needs = "decoder"
 
-    def __post_init__(self) -> None:
-        _check_speed(self.speed)
-
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         P = problem.path.at(t)
         tensors.parts("parts", parts, problem.order, P.state_size)
@@ -64,17 +63,6 @@ class Galerkin(LatentField):
         if self.speed is not None:
             problem = _paced(problem, self.speed)
         return lambda t, w: least_squares(problem.metric, *problem.linearised(t, w))
-
-
-def _check_speed(speed: object) -> None:
-    if speed is None or isinstance(speed, Speed):
-        return
-    raise InputError(
-        "speed",
-        expected="a Speed, or None",
-        got=checks.shown(speed),
-        fix="leave it to romkit.timed, or give Speed.fitted(...)",
-    )
 
 
 def _paced(problem: Problem, speed: Speed) -> Problem:
@@ -98,6 +86,7 @@ def _paced(problem: Problem, speed: Speed) -> Problem:
     return replace(problem, field=field)
 
 
+@validated
 @dataclass(frozen=True)
 class PetrovGalerkin(LatentField):
     """The rate of the encoded state: ż = Dρ(x) f(t, x) at x = φ(z), the oblique projection along
@@ -121,9 +110,6 @@ class PetrovGalerkin(LatentField):
     """
 
     speed: Speed | None = None
-
-    def __post_init__(self) -> None:
-        _check_speed(self.speed)
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if self.speed is not None:

@@ -103,21 +103,18 @@ class Hamiltonian(LatentDynamics):
     def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
         """(z, ż) -> (z, r)."""
         z, dz = _halves("w", w, problem, t)
-        r = matvec(_inertia(problem, t, z), dz)
-        return torch.cat([z, r], dim=-1)
+        return torch.cat([z, matvec(_inertia(problem, t, z), dz)], dim=-1)
 
     def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) -> (z, ż)."""
         z, r = _halves("y", y, problem, t)
-        dz = linear_solve(_inertia(problem, t, z), r)
-        return torch.cat([z, dz], dim=-1)
+        return torch.cat([z, linear_solve(_inertia(problem, t, z), r)], dim=-1)
 
     def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
-        v = matvec(J, dz).unsqueeze(-1)
-        p = problem.metric(q, v).squeeze(-1)
+        p = problem.metric(q, matvec(J, dz).unsqueeze(-1)).squeeze(-1)
         return torch.cat([q, p], dim=-1)
 
 
@@ -150,6 +147,5 @@ def _curvature_force(P: Operator, z: Tensor, dz: Tensor, momentum: Tensor) -> Te
     z = z.unsqueeze(-2)
     dz = dz.unsqueeze(-2)
     # the curvature is quadratic, so that mixed directions are differences of squares
-    ahead = P.decode_curvature(z, dz + unit)
-    rows = (ahead - P.decode_curvature(z, dz - unit)) / 4
+    rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
     return matvec(rows, momentum)

@@ -108,7 +108,11 @@ class LSPG(LatentDynamics):
                 got=str(solver),
                 fix="set its step, LSPG(dt=...)",
             )
-        rule = self._rule(problem)
+        rule: TrapezoidalRule | AverageAccelerationRule = TrapezoidalRule(problem)
+        if self.mesh is not None:
+            rule = ClampedRule(self.mesh.problem(problem.path), self.mesh.region)
+        elif problem.order == 2:
+            rule = AverageAccelerationRule(problem)
         rate = Galerkin().latent_rate(rule.problem)(times[0], start)
         correction = self._correction(rule, start, rate, times, engine)
 
@@ -164,11 +168,3 @@ class LSPG(LatentDynamics):
             text = f"dt: states change by {change:.1e} when a step of {2 * dt:.2g} is halved; {fix}"
             warn(text, RuntimeWarning)
         return fine
-
-    def _rule(self, problem: Problem) -> "TrapezoidalRule | AverageAccelerationRule":
-        """Rule of the steps, on the rows of the mesh where there is one."""
-        if self.mesh is not None:
-            return ClampedRule(self.mesh.problem(problem.path), self.mesh.region)
-        if problem.order == 1:
-            return TrapezoidalRule(problem)
-        return AverageAccelerationRule(problem)

@@ -38,8 +38,7 @@ class TrapezoidalRule(Rule):
         x, J = self.problem.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _differentiate_columns(lambda x: self.problem.field(t, x), x, J)
         slopes = J - h.unsqueeze(-1) / 2 * rate_along_J
-        residual = x - h / 2 * rate - half_way
-        return x, slopes, residual
+        return x, slopes, x - h / 2 * rate - half_way
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         return u, (u - y) / h
@@ -56,8 +55,7 @@ class AverageAccelerationRule(Rule):
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         z, dz = y.chunk(2, dim=-1)
         ahead = z + h * dz + h * h / 4 * rate
-        dz_ahead = dz + h / 2 * rate
-        known = torch.cat([z, ahead, dz_ahead], dim=-1)
+        known = torch.cat([z, ahead, dz + h / 2 * rate], dim=-1)
         return append_step(known, h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
@@ -69,8 +67,7 @@ class AverageAccelerationRule(Rule):
         def residual(state: Tensor) -> Tensor:
             w, ddz = state.tensor_split([2 * m], dim=-1)
             z, _ = w.chunk(2, dim=-1)
-            acceleration = P.decode_jvp(z, ddz).tangent
-            return acceleration - self.problem.decoded(t, w).target
+            return P.decode_jvp(z, ddz).tangent - self.problem.decoded(t, w).target
 
         quarter = h * h / 4
         half = h / 2
@@ -103,13 +100,11 @@ class ClampedRule(TrapezoidalRule):
         return known, self.region.clamp(u)
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        corrected = u + super().correction(t, known, u)
-        return self.region.clamp(corrected) - u
+        return self.region.clamp(u + super().correction(t, known, u)) - u
 
 
 def _differentiate_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
-    directions = J.mT.contiguous()
-    values, columns = Dual(*torch.func.jvp(function, (points,), (directions,)))
+    values, columns = Dual(*torch.func.jvp(function, (points,), (J.mT.contiguous(),)))
     return values[..., 0, :], columns.mT

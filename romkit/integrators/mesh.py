@@ -86,15 +86,10 @@ def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> Pair
         if not bool(down.any()):
             return rows, goal
         # as far towards the fit as all weights stay positive
-        share = weights / (weights - goal)
-        weights = weights + share[down].min() * (goal - weights)
+        weights = weights + (weights / (weights - goal))[down].min() * (goal - weights)
         kept = weights > 1e-12 * weights.max()
         rows = rows[kept]
         weights = weights[kept]
-
-
-TINY = torch.finfo(torch.float64).tiny
-"""Least length that a residual is divided by: that of a state at rest is zero."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,8 +128,7 @@ class ReducedMesh(Rows):
             )
 
         def field(t: Tensor, x: Tensor) -> Tensor:
-            context = path.at(t).context.to(x)
-            rates = self.rhs(t, x, align(context, x))
+            rates = self.rhs(t, x, align(path.at(t).context.to(x), x))
             # points that are no rows serve the rows alone, and have weight zero
             return torch.nn.functional.pad(rates, (0, self._unweighed))
 
@@ -199,7 +193,15 @@ def reduced_mesh(
         weights = torch.as_tensor(system.weight, dtype=torch.float64)
     times, y, c = training_data(system, basis, data)
     if dt is None:
-        dt = _smallest_interval(data)
+        steps = times_of(data).diff()
+        if not len(steps):
+            raise InputError(
+                "dt",
+                expected="a step",
+                got="none, and data of a single time",
+                fix="give dt=0.1, say",
+            )
+        dt = float(steps.min())
     h = times.new_tensor(dt)
     # sums of neighbours in time are alike
     taken = tensors.evenly(len(y), snapshots)
@@ -209,34 +211,42 @@ def reduced_mesh(
         samples = zip(times[taken], z[taken], c[taken], strict=True)
         sums = _sums(system, model, h, weights, samples)
     rows, factors = cubature(sums, tolerance)
-    region = Region.ellipsoid(z)
-    return ReducedMesh(system, basis, rows, factors * weights[rows], region)
-
-
-def _smallest_interval(data: xr.Dataset) -> float:
-    """Return smallest interval between two times."""
-    steps = times_of(data).diff()
-    if not len(steps):
-        raise InputError(
-            "dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say"
-        )
-    return float(steps.min())
+    return ReducedMesh(system, basis, rows, factors * weights[rows], Region.ellipsoid(z))
 
 
 def _checked(system: System, projection: Projection) -> Basis:
-    """Return the basis in front of the projection."""
-    _check_system(system)
-    if projection.basis is None or projection.seeds is not None:
-        got = "one without"
-        if projection.basis is not None:
-            got = f"a stack of {projection.seeds} seeds"
+    """Return the basis in front of a projection.
+
+    Raises:
+        InputError: a system without rows or with another metric, a stack, or a projection without a
+            basis or of other contexts.
+    """
+    if system.order != 1 or not gives_rows(system):
+        raise InputError(
+            "system",
+            expected="one of first order that gives its rows",
+            got=system.name,
+            fix="write stencil() and rhs_rows(), see System",
+        )
+    is_diagonal = getattr(system.weight, "ndim", 2) == 1
+    if system.weight is None:
+        is_diagonal = type(system).weigh is System.weigh
+    if not is_diagonal:
+        raise InputError(
+            "system",
+            expected="a metric that weighs each component alone",
+            got=f"another metric of {system.name}",
+            fix="write the system in such unknowns",
+        )
+    basis = projection.basis
+    if basis is None or projection.seeds is not None:
         raise InputError(
             "projection",
             expected="a single one behind a basis",
-            got=got,
+            got="one without" if basis is None else f"a stack of {projection.seeds} seeds",
             fix="fit it with basis=..., and take one seed, unstack(projection)[0]",
         )
-    check_fits(system, projection.basis)
+    check_fits(system, basis)
     names = projection.frame.context_names
     if names != system.context_names:
         raise InputError(
@@ -245,32 +255,7 @@ def _checked(system: System, projection: Projection) -> Basis:
             got=f"one with {', '.join(names)}",
             fix="fit it to data of this system",
         )
-    return projection.basis
-
-
-def _check_system(system: System) -> None:
-    """Raise unless a system has rows that can be weighed one by one."""
-    if system.order != 1 or not gives_rows(system):
-        raise InputError(
-            "system",
-            expected="one of first order that gives its rows",
-            got=system.name,
-            fix="write stencil() and rhs_rows(), see System",
-        )
-    if not _weighs_components(system):
-        raise InputError(
-            "system",
-            expected="a metric that weighs each component alone",
-            got=f"another metric of {system.name}",
-            fix="write the system in such unknowns",
-        )
-
-
-def _weighs_components(system: System) -> bool:
-    """Tell whether the metric of a system is diagonal."""
-    if system.weight is None:
-        return type(system).weigh is System.weigh
-    return getattr(system.weight, "ndim", 2) == 1
+    return basis
 
 
 def _sums(
@@ -297,14 +282,11 @@ def _sums(
     for t, z, c in snapshots:
         problem = system.problem(Path.constant(model.operator(c)), c)
         rule = TrapezoidalRule(problem)
-        rate = Galerkin().latent_rate(problem)(t, z)
-        known, u = rule.begin(t, z, rate, h)
+        known, u = rule.begin(t, z, Galerkin().latent_rate(problem)(t, z), h)
         _, slopes, residual = rule.linearised(t + h, known, u)
-        weighed = roots.unsqueeze(-1) * slopes
-        Q, _ = torch.linalg.qr(weighed)  # (n, m)
-        residual = normalize(roots * residual, dim=0, eps=TINY)
-        size = Q.shape[-1]
-        a, b = torch.randn(2, size, count, generator=draw, dtype=torch.float64)
+        Q, _ = torch.linalg.qr(roots.unsqueeze(-1) * slopes)  # (n, m)
+        residual = normalize(roots * residual, dim=0, eps=torch.finfo(torch.float64).tiny)
+        a, b = torch.randn(2, Q.shape[-1], count, generator=draw, dtype=torch.float64)
         # positive squares would add up to the same combination
         signs = torch.randn(count, generator=draw, dtype=torch.float64).sign()
         sums.addcmul_((Q @ a).square_(), signs)
@@ -324,5 +306,4 @@ class _AtPoints:
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         y, J = self.operator.decode_jacobian(z)
-        modes = self.rows.constants.like(z)["modes"]
-        return Dual(self.rows.decode(y), modes.mT @ J)
+        return Dual(self.rows.decode(y), self.rows.constants.like(z)["modes"].mT @ J)

@@ -44,8 +44,7 @@ class Region:
         if times is not None:
             length = len(times)
         run = torch.arange(size) // length
-        is_finite = z.isfinite().all(-1)
-        observed = is_finite.reshape(-1, size).all(0)
+        observed = z.isfinite().all(-1).reshape(-1, size).all(0)
         z = z[..., observed, :]
         run = run[observed.cpu()]
         spread = z.std(-2).cpu()
@@ -69,8 +68,7 @@ class Region:
         center = z.mean(0)
         spread = z.std(0, correction=0)
         spread = tensors.divisor(spread)
-        distance = ((z - center) / spread).norm(dim=-1)
-        longest = distance.max().clamp(min=1.0)
+        longest = ((z - center) / spread).norm(dim=-1).max().clamp(min=1.0)
         return cls(center.unsqueeze(0), spread * longest, torch.ones_like(longest))
 
     def distance(self, z: Tensor, at_once: int = 100_000) -> Tensor:
@@ -81,10 +79,8 @@ class Region:
         `at_once`, to bound the memory.
         """
         *lead, m = self.scale.shape
-        samples = (1,) * (z.ndim - self.scale.ndim)
-        scale = self.scale.reshape(*lead, *samples, m)
-        scaled = z.double() / scale
-        rows = scaled.reshape(*self.reach.shape, -1, m)
+        scale = self.scale.reshape(*lead, *((1,) * (z.ndim - self.scale.ndim)), m)
+        rows = (z.double() / scale).reshape(*self.reach.shape, -1, m)
         points = (self.points / self.scale.unsqueeze(-2)).double()
         nearest = [torch.cdist(chunk, points).amin(-1) for chunk in rows.split(at_once, dim=-2)]
         distance = torch.cat(nearest, dim=-1)
@@ -110,8 +106,7 @@ class Region:
         return self._mapped(lambda numbers: numbers[index])
 
     def _mapped(self, change: TensorMap) -> "Region":
-        points = change(self.points)
-        return Region(points, change(self.scale), change(self.reach))
+        return Region(change(self.points), change(self.scale), change(self.reach))
 
 
 def _reach(points: Tensor, run: Tensor, factor: float = 3.0, least: float = 0.2) -> Tensor:

@@ -8,7 +8,6 @@ timing of training runs, removes that drift.
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -21,9 +20,6 @@ from romkit.core.files import reason
 from romkit.core.polynomials import total_degree
 from romkit.core.types import Array, ArrayPair, Entries, Floats, Shape
 from romkit.numerics import Design
-
-DEGREES = (0, 1, 2, 3)
-"""Degrees of the context that are tried."""
 
 
 @dataclass(frozen=True)
@@ -109,32 +105,18 @@ class Speed:
             InputError: fewer than two contexts, or numbers of another shape.
         """
         c, s = _checked(contexts, speeds)
-        best = None
-        smallest = np.inf
-        for cuts in _cuts(c, jumps):
-            speed = cls._cut(c, s, cuts)
-            # a jump is there only where it explains much
-            cost = speed.error * gain ** len(cuts)
-            if best is None or cost < smallest:
-                best, smallest = speed, cost
-        return cast("Speed", best)
+        candidates = (cls._cut(c, s, cuts) for cuts in _cuts(c, jumps))
+        # a jump is there only where it explains much
+        return min(candidates, key=lambda speed: speed.error * gain ** len(speed.jumps))
 
     @classmethod
     def _cut(cls, c: Array, s: Array, cuts: Shape) -> "Speed":
         """Speed whose pieces meet at these places between sorted contexts."""
-        pieces, errors = [], []
         groups = zip(np.split(c, cuts), np.split(s, cuts), strict=True)
-        for group_c, group_s in groups:
-            piece, errors_of_piece = _fitted_piece(group_c, group_s)
-            pieces.append(piece)
-            errors.append(errors_of_piece)
-        squares = np.square(np.concatenate(errors))
-        error = float(np.sqrt(squares.mean()))
-        jumps = []
-        for k in cuts:
-            before, after = c[k - 1 : k + 1, 0].tolist()
-            jumps.append((before + after) / 2)
-        return cls(tuple(pieces), tuple(jumps), error)
+        pieces, errors = zip(*(_fitted_piece(*group) for group in groups), strict=True)
+        error = float(np.sqrt(np.square(np.concatenate(errors)).mean()))
+        jumps = [c[k - 1 : k + 1, 0].mean().item() for k in cuts]
+        return cls(pieces, tuple(jumps), error)
 
     def pack(self) -> Entries:
         """Return numbers and lists alone, for a file."""
@@ -150,7 +132,16 @@ class Speed:
         try:
             speed = TypeAdapter(cls).validate_python(entries)
             for piece in speed.pieces:
-                _check_piece(piece)
+                # refuse where numbers, sizes or powers are none that a fit gives
+                numbers = [*piece.shift, *piece.scale, *piece.coefficients]
+                if not np.isfinite(numbers).all() or 0 in piece.scale:
+                    raise ValueError("numbers that are not finite")
+                sizes = {len(piece.shift), len(piece.scale), *map(len, piece.exponents)}
+                if len(piece.exponents) != len(piece.coefficients) or len(sizes) != 1:
+                    raise ValueError("sizes that differ")
+                # a huge power would take as long as it is large
+                if not set().union(*piece.exponents) <= set(range(4)):
+                    raise ValueError("degrees that are not tried")
         except ValueError as error:
             raise InputError(
                 "speed",
@@ -196,20 +187,6 @@ def _checked(contexts: object, speeds: object) -> ArrayPair:
     return c[order], s[order]
 
 
-def _check_piece(piece: Piece) -> None:
-    """Raise ValueError where a piece of a file would give numbers that mean nothing."""
-    numbers = [*piece.shift, *piece.scale, *piece.coefficients]
-    if not np.isfinite(numbers).all() or 0 in piece.scale:
-        raise ValueError("numbers that are not finite")
-    sizes = {len(piece.shift), len(piece.scale), *map(len, piece.exponents)}
-    if len(piece.exponents) != len(piece.coefficients) or len(sizes) != 1:
-        raise ValueError("sizes that differ")
-    powers = set().union(*piece.exponents)
-    # a huge power would take as long as it is large
-    if not powers <= set(DEGREES):
-        raise ValueError("degrees that are not tried")
-
-
 def _cuts(c: Array, jumps: int) -> Iterator[Shape]:
     """Yield places between sorted contexts where pieces of two contexts or more may meet; only one
     parameter has any.
@@ -217,8 +194,7 @@ def _cuts(c: Array, jumps: int) -> Iterator[Shape]:
     yield ()
     if c.shape[1] != 1:
         return
-    grows = np.diff(c[:, 0]) > 0
-    places = (np.flatnonzero(grows) + 1).tolist()
+    places = (np.flatnonzero(np.diff(c[:, 0]) > 0) + 1).tolist()
     for number in range(1, jumps + 1):
         for cuts in itertools.combinations(places, number):
             sizes = np.diff((0, *cuts, len(c)))
@@ -226,30 +202,27 @@ def _cuts(c: Array, jumps: int) -> Iterator[Shape]:
                 yield cuts
 
 
-def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
+def _fitted_piece(c: Array, s: Array, *, degrees: int = 4) -> tuple[Piece, Array]:
     """Fit the polynomial (C,) of the degree with the smallest errors (C,) where a context is left
     out.
     """
-    low = c.min(axis=0)
-    high = c.max(axis=0)
+    low, high = c.min(axis=0), c.max(axis=0)
     shift = (low + high) / 2
     scale = np.where(high > low, (high - low) / 2, 1.0)
     d = (c - shift) / scale  # (C, p)
     values = torch.from_numpy(s)
     one_by_one = [torch.tensor([run]) for run in range(len(s))]
-    best: tuple[Piece, Array] | None = None
-    smallest = np.inf
-    for degree in DEGREES:
+    fits = []
+    for degree in range(degrees):
         exponents = total_degree(c.shape[1], degree)
         products = [np.prod(d**powers, axis=1) for powers in exponents]
         design = Design(torch.from_numpy(np.stack(products, axis=1)))
         if not design.is_determined:
             break
         errors = design.validation_residuals(values, one_by_one).numpy()
-        square = np.square(errors).sum()
-        if best is None or square < smallest:
-            numbers = (shift, scale, design.coefficients(values))
-            of_shift, of_scale, of_terms = [tuple(values.tolist()) for values in numbers]
-            best = Piece(of_shift, of_scale, tuple(exponents), of_terms), errors
-            smallest = square
-    return cast("tuple[Piece, Array]", best)  # a constant is always determined
+        fits.append((np.square(errors).sum(), exponents, design, errors))
+    # a constant is always determined
+    _, exponents, design, errors = min(fits, key=lambda fit: fit[0])
+    numbers = (shift, scale, design.coefficients(values))
+    of_shift, of_scale, of_terms = [tuple(values.tolist()) for values in numbers]
+    return Piece(of_shift, of_scale, tuple(exponents), of_terms), errors

@@ -36,8 +36,7 @@ class Hyperbola(NamedTuple):
         slope = torch.addcmul(gain, 2 * bend, u / root)
         if order == 1:
             return value, slope
-        curvature = 4 * bend * floor / root**3
-        return value, slope, curvature
+        return value, slope, 4 * bend * floor / root**3
 
 
 def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
@@ -56,5 +55,4 @@ def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
     bend = s * c * gain
     shift = 2**0.5 * s
     minus = Hyperbola(gain, offset, -bend, shift, floor)
-    plus = Hyperbola(gain, -offset, bend, -shift, floor)
-    return minus, plus
+    return minus, Hyperbola(gain, -offset, bend, -shift, floor)

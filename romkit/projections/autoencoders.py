@@ -3,7 +3,7 @@ scales and shifts).
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,8 @@ class AE(Projection):
     """
 
     name = "ae"
+    joint: ClassVar[bool] = False
+    """Whether the encoder sees the p parameters of the context behind the state."""
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sizes, decoder: Sizes):
         n = frame.size
@@ -54,14 +56,15 @@ class AE(Projection):
             )
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim = int(decoder[0])
-        self._make_layers(encoder, decoder, len(frame.context_names), generator)
-
-    def _make_layers(
-        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
-    ) -> None:
-        """Layers between these sizes, at p parameters of the context."""
-        self.encoder = linears(encoder, generator)
+        beside = self.joint * len(frame.context_names)
+        self.encoder = linears([n + beside, *encoder[1:]], generator)
         self.decoder = linears(decoder, generator)
+        self._make_heads(encoder, decoder, generator)
+
+    def _make_heads(
+        self, encoder: Sequence[int], decoder: Sequence[int], generator: torch.Generator
+    ) -> None:
+        """Make what a context acts by, at layers of these sizes: nothing here."""
 
     def at(self, c: Tensor) -> EncoderDecoder:
         return Networks(steps(self.encoder, relu), steps(self.decoder, relu))
@@ -80,12 +83,7 @@ class ContextAE(AE):
     """
 
     name = "context-ae"
-
-    def _make_layers(
-        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
-    ) -> None:
-        inputs, *units = encoder
-        super()._make_layers([inputs + p, *units], decoder, p, generator)
+    joint = True
 
     def at(self, c: Tensor) -> JointMaps:
         return JointMaps(cast("Curves", super().at(c)), c, self.frame.size)
@@ -108,10 +106,10 @@ class FilmAE(AE):
 
     name = "film-ae"
 
-    def _make_layers(
-        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
+    def _make_heads(
+        self, encoder: Sequence[int], decoder: Sequence[int], generator: torch.Generator
     ) -> None:
-        super()._make_layers(encoder, decoder, p, generator)
+        p = len(self.frame.context_names)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
         self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
 

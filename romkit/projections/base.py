@@ -150,8 +150,7 @@ class Projection(Display, nn.Module):
 
         The middle one does not grow with n beyond `widest`, so neither does the work per component.
         """
-        between = (latent_dim + n) // 2
-        middle = max(2 * latent_dim, min(widest, between))
+        middle = max(2 * latent_dim, min(widest, (latent_dim + n) // 2))
         return latent_dim, min(n, middle), n
 
     @abc.abstractmethod
@@ -240,8 +239,7 @@ class Projection(Display, nn.Module):
 
     def trainings(self) -> list[Facts]:
         """Return facts about the training of each seed; an empty list where they are not known."""
-        trainings = [_training(report) for report in self._reports() if "seed" in report]
-        return trainings
+        return [_training(report) for report in self._reports() if "seed" in report]
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the losses of all seeds over epochs."""

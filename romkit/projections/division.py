@@ -36,7 +36,7 @@ class Division(NamedTuple):
         if c.shape[1]:
             contexts, number = c.unique(dim=0, return_inverse=True)
         count = len(contexts)
-        if count > 1 and rows < 2 * count and rows > 3 * blocks:
+        if 3 * blocks < rows < 2 * count:
             pieces = list(torch.arange(rows).tensor_split(blocks))
             return cls(pieces, [[k] for k in range(blocks)], count)
         pieces = [torch.nonzero(number == k).flatten() for k in range(count)]

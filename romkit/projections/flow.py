@@ -175,8 +175,7 @@ class Conditioner(nn.Module):
 
     def forward(self, signal: Tensor) -> list[Step]:
         films = [film(signal) for film in self.films]
-        layers = [self.inner, *self.hidden, self.outer]
-        _, *further = steps(layers, silu, films)
+        _, *further = steps([self.inner, *self.hidden, self.outer], silu, films)
         shift = matmul(signal, self.signal)
         bias = shift + align(self.inner.bias, shift)
         return [Affine(self.inner.weight, bias), *further]
@@ -291,8 +290,7 @@ class Flow(Projection):
         # the product of these reflections begins with the modes, up to sign
         factors = torch.geqrf(modes).a
         unit = torch.eye(*factors.shape, dtype=factors.dtype)
-        reflectors = torch.tril(factors, -1) + unit
-        self.reflectors.data = reflectors.to(self.reflectors)
+        self.reflectors.data = (torch.tril(factors, -1) + unit).to(self.reflectors)
 
 
 def _plain(layers: int | Sequence[int]) -> int | list[int]:

@@ -3,6 +3,7 @@ coordinates of its maps.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
-from romkit.core.types import Array, ArrayPair, Entries, Names, TensorMap, Tensors
+from romkit.core.types import Array, Entries, Names, TensorMap, Tensors
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_columns, context_ranges
 from romkit.data.layout import component_names
@@ -190,54 +191,39 @@ class Frame(nn.Module):
                 got=inner.size,
                 fix="take the frame of their coordinates in the basis",
             )
-        self._take(inner)
-        state = data["state"].transpose(*DIMS)
-        if state.chunks:
-            mean, square = self._chunk_moments(state)
-        else:
-            mean, square = self._trajectory_moments(state)
-        variance = np.maximum(square - mean**2, 0)
-        self._set(state_std=np.sqrt(variance))
+        for name, of_coordinates in OF_COORDINATES.items():
+            setattr(self, name, getattr(inner, of_coordinates))
+            if of_coordinates in inner.exact:
+                self.exact[name] = inner.exact[of_coordinates]
+        total, squares, count = self._sums(data["state"].transpose(*DIMS))
+        variance = squares / count - (total / count) ** 2
+        self._set(state_std=np.sqrt(np.maximum(variance, 0)))
         return self
 
-    def _chunk_moments(self, state: xr.DataArray) -> ArrayPair:
-        """Return mean and mean square (n,) of the deviations of complete snapshots from the mean of
-        the basis, by dask.
+    def _sums(self, state: xr.DataArray) -> tuple[Array, Array, int]:
+        """Return sum and sum of squares (n,) of the deviations of complete snapshots from the mean of
+        the basis, and their number.
 
-        A snapshot of which components are missing has no coordinates there: it is counted.
+        A snapshot of which components are missing has no coordinates in chunks: it is counted.
         """
+        mean = self.basis.mean.numpy()
+        if not state.chunks:
+            # one trajectory at a time: they are in a file, perhaps larger than memory
+            runs = (state.isel(trajectory=k).values for k in range(state.sizes["trajectory"]))
+            sums = zip(*(_sums(np, values - mean) for values in runs), strict=True)
+            total, squares, count = map(sum, sums)
+            return total, squares, count
         import dask  # slow to import, and seldom needed
         import dask.array as da
 
-        deviation = state.data - self.basis.mean.numpy()
-        present = da.isfinite(deviation)
-        complete = present.all(-1, keepdims=True)
-        deviation = da.where(complete, deviation, 0.0)
-        gaps = present.any(-1, keepdims=True) & ~complete
-        total = deviation.sum((0, 1))
-        squares = (deviation**2).sum((0, 1))
-        total, squares, count, lacking = dask.compute(total, squares, complete.sum(), gaps.sum())
-        if lacking:
+        deviation = state.data - mean
+        present = da.isfinite(deviation).any(-1).sum()
+        total, squares, count, present = dask.compute(*_sums(da, deviation), present)
+        if present > count:
             expected = "data: expected complete snapshots in chunks"
-            got = f"got {lacking} that lack components and are left out"
+            got = f"got {present - count} that lack components and are left out"
             warn(f"{expected}, {got}; data.load() fills them in", DataWarning)
-        return total / count, squares / count
-
-    def _trajectory_moments(self, state: xr.DataArray) -> ArrayPair:
-        """Return values of one trajectory at a time: they are in a file, perhaps larger than
-        memory.
-        """
-        mean = self.basis.mean.numpy()
-        total = np.zeros(len(mean))
-        squares = np.zeros(len(mean))
-        count = 0
-        for k in range(state.sizes["trajectory"]):
-            deviation = state.isel(trajectory=k).values - mean
-            deviation = deviation[np.isfinite(deviation).all(-1)]
-            total += deviation.sum(0)
-            squares += (deviation**2).sum(0)
-            count += len(deviation)
-        return total / count, squares / count
+        return total, squares, count
 
     def of_coordinates(self) -> "Frame":
         """Return the frame of coordinates in the basis; the frame itself without one."""
@@ -258,13 +244,6 @@ class Frame(nn.Module):
             if name in self.exact:
                 frame.exact[of_coordinates] = self.exact[name]
         return frame
-
-    def _take(self, inner: "Frame") -> None:
-        """Take over the scales of a frame of coordinates."""
-        for name, of_coordinates in OF_COORDINATES.items():
-            setattr(self, name, getattr(inner, of_coordinates))
-            if of_coordinates in inner.exact:
-                self.exact[name] = inner.exact[of_coordinates]
 
     def to_json(self) -> Entries:
         """Return names and units as plain values, for a file."""
@@ -327,12 +306,21 @@ class Frame(nn.Module):
         if c.dtype == shift.dtype or "context_shift" not in self.exact:
             return (c.to(shift) - shift) / scale
         exact_shift = self.exact["context_shift"].to(c)
-        exact_scale = self.exact["context_scale"].to(c)
-        return ((c - exact_shift) / exact_scale).to(shift)
+        return ((c - exact_shift) / self.exact["context_scale"].to(c)).to(shift)
 
     def denormalise_context(self, c: Tensor) -> Tensor:
         """Return the context (..., p) in physical units of a normalised one."""
         return torch.addcmul(self.context_shift, c, self.context_scale)
+
+
+def _sums(library: Any, deviation: Any) -> tuple[Any, Any, Any]:
+    """Return sum and sum of squares (n,) of complete rows (..., n), and their number, by NumPy or
+    dask.
+    """
+    complete = library.isfinite(deviation).all(-1, keepdims=True)
+    rows = library.where(complete, deviation, 0.0)
+    axes = tuple(range(rows.ndim - 1))
+    return rows.sum(axes), (rows**2).sum(axes), complete.sum()
 
 
 def _scaled(data: xr.Dataset) -> Frame:
@@ -385,8 +373,7 @@ def scale_groups(data: xr.Dataset) -> Array:
 
 def _check_float32(frame: Frame) -> None:
     """Raise where scales overflow in float32, or vanish."""
-    scales = torch.cat([frame.state_scale, frame.context_scale])
-    positive = bool((scales > 0).all())
+    positive = bool((torch.cat([frame.state_scale, frame.context_scale]) > 0).all())
     finite = bool(torch.cat([*frame.buffers()]).isfinite().all())
     if positive and finite:
         return

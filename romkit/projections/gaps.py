@@ -43,8 +43,7 @@ def encoded(
         z = torch.where(closer, candidate, z)
         smallest = torch.minimum(distance, smallest)
         gram = J.mT @ J  # (..., m, m)
-        squares = gram.diagonal(dim1=-2, dim2=-1)
-        size = squares.amax(-1)[..., None, None]
+        size = gram.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None]
         gradient = (J.mT @ r.unsqueeze(-1)).squeeze(-1)
         step = linear_solve(gram + damping * size * unit, gradient)
         candidate = z + torch.where(closer, step, 0.25 * step)

@@ -61,8 +61,7 @@ class EuclideanMetric:
     def project(self, x: Tensor, u: Tensor) -> Tensor:
         """Return the tangent vector at x nearest to u (..., 2, n, r)."""
         grams = swap(x.mT @ x)  # Ψᵀ Ψ and Φᵀ Φ
-        c = constraint(x, u)[..., 0, :, :]
-        a = sylvester(grams, c)
+        a = sylvester(grams, constraint(x, u)[..., 0, :, :])
         u = u - swap(x) @ torch.stack([a, a.mT], -3)
         # At ill-conditioned points the series leaves a normal part; this removes it along (Φ, Ψ),
         # without a solve.
@@ -106,7 +105,7 @@ def sylvester(grams: Tensor, c: Tensor, doublings: int = 18) -> Tensor:
     ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another. Of `doublings` 12 fall short at a
     condition number of Φ and Ψ of 100, and 16 reach rounding.
     """
-    eye = _eye(grams)
+    eye = torch.eye(grams.shape[-1], dtype=grams.dtype, device=grams.device)
     shape = c.shape[-2:]
     stacked = [gram.reshape(-1, *shape) for gram in grams.unbind(-3)]
     shifted = torch.cat(stacked) + eye
@@ -119,7 +118,3 @@ def sylvester(grams: Tensor, c: Tensor, doublings: int = 18) -> Tensor:
         solution = torch.baddbmm(solution, torch.bmm(left, solution), right)
         factors = torch.bmm(factors, factors)
     return solution.reshape(c.shape)
-
-
-def _eye(like: Tensor) -> Tensor:
-    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)

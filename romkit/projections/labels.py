@@ -1,12 +1,9 @@
 """States and latents in arrays and datasets with labels."""
 
-from collections.abc import Sequence
-
 import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.core.types import Kwargs
-from romkit.data import Layout
 from romkit.data.conversions import convert_state, convert_states
 from romkit.data.trajectories import check_components, check_grid
 from romkit.projections.frame import Frame
@@ -39,7 +36,12 @@ def label_states(x: object, frame: Frame) -> xr.DataArray:
             fix="give a tensor, an array, or a dataset",
         )
     if is_plain(x):
-        return _plain_states(x, layout, frame.state_units)
+        # states of romkit's schema in these units
+        check_components("x", x, layout.names)
+        if isinstance(x, xr.DataArray):
+            return convert_state("x", x, frame.state_units).transpose(..., FULL)
+        check_grid(x, layout)
+        return convert_states("x", x, frame.state_units)["state"].transpose(..., FULL)
     name = layout.variables[0].name
     data = x
     if isinstance(data, xr.DataArray):
@@ -57,17 +59,6 @@ def label_states(x: object, frame: Frame) -> xr.DataArray:
     lead = [str(dim) for dim in data[name].dims if dim not in places]
     coords = {label: coord for label, coord in data.coords.items() if set(coord.dims) <= set(lead)}
     return xr.DataArray(layout.gather(data, lead), coords, (*lead, FULL))
-
-
-def _plain_states(
-    x: xr.DataArray | xr.Dataset, layout: Layout, units: Sequence[str]
-) -> xr.DataArray:
-    """Return states of romkit's schema in these units."""
-    check_components("x", x, layout.names)
-    if isinstance(x, xr.DataArray):
-        return convert_state("x", x, units).transpose(..., FULL)
-    check_grid(x, layout)
-    return convert_states("x", x, units)["state"].transpose(..., FULL)
 
 
 def label_alike(

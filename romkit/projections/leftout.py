@@ -296,24 +296,17 @@ class LeftOut:
 
     def _candidates(self, settings: Settings) -> Iterator[Settings]:
         """Yield settings with degrees, plain ones first."""
+        tried = self.tried
         m = self.z.shape[1]
-        for degree in self._degrees(settings):
+        degrees = [settings.degree]
+        if settings.degree is None:
+            largest = min(tried.monomials, len(self.z))
+            sizes = {degree: len(Monomials(m, degree)) for degree in tried.degrees}
+            degrees = [degree for degree, size in sizes.items() if degree <= 2 or size <= largest]
+        for degree in degrees:
             size = len(Monomials(m, degree))
             for context_degree in self._context_degrees(settings, size):
                 yield replace(settings, degree=degree, context_degree=context_degree)
-
-    def _degrees(self, settings: Settings) -> list[int]:
-        """Degrees in the latents that are tried."""
-        if settings.degree is not None:
-            return [settings.degree]
-        m = self.z.shape[1]
-        largest = min(self.tried.monomials, len(self.z))
-        degrees = [
-            degree
-            for degree in self.tried.degrees
-            if degree <= 2 or len(Monomials(m, degree)) <= largest
-        ]
-        return degrees
 
     def _context_degrees(self, settings: Settings, size: int) -> list[int]:
         """Degrees in the context that are tried beside so many monomials."""

@@ -75,8 +75,7 @@ class BiorthogonalManifold(Manifold):
         # The host looks once, so that the singular values are not computed near the manifold, where
         # optimizers call.
         if bool(far.any()):
-            harmless = torch.where(far, pair, _origin(pair))
-            pair = torch.where(far, _turned(harmless), pair)
+            pair = torch.where(far, _turned(torch.where(far, pair, _origin(pair))), pair)
         restored = geometry.restore(geometry.restore(pair))
         return _joined(torch.where(error <= _rounding(pair), pair, restored))
 
@@ -127,8 +126,7 @@ class BiorthogonalManifold(Manifold):
         pair = torch.linalg.qr(around).Q + 0.5 / n**0.5 * apart
         if dtype is None:
             dtype = torch.get_default_dtype()
-        point = self.projx(_joined(pair).to(dtype))
-        return ManifoldTensor(point, manifold=self)
+        return ManifoldTensor(self.projx(_joined(pair).to(dtype)), manifold=self)
 
     def origin(
         self,
@@ -169,8 +167,7 @@ class BiorthogonalManifold(Manifold):
     ) -> Verdict:
         pair = _halves(x)
         vector = _halves(u)
-        rate = geometry.constraint(pair, vector)
-        error = rate[..., 0, :, :].abs()
+        error = geometry.constraint(pair, vector)[..., 0, :, :].abs()
         size = geometry.constraint(pair.abs(), vector.abs())[..., 0, :, :]
         return _verdict("Yᵀ Φ + Ψᵀ X", error, atol + rtol * size, "project with proju")
 

@@ -23,8 +23,7 @@ def relu(x: Tensor, order: int) -> TensorTuple:
     value = torch.relu(x)
     if order == 0:
         return (value,)
-    slope = (x > 0).to(x.dtype)
-    return (value, slope, torch.zeros_like(x))[: order + 1]
+    return (value, (x > 0).to(x.dtype), torch.zeros_like(x))[: order + 1]
 
 
 def silu(x: Tensor, order: int) -> TensorTuple:
@@ -53,8 +52,7 @@ def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
         return torch.empty(rows, columns)
     gaussian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
-    matrix = q * r.diagonal().sign()
-    return matrix.to(torch.get_default_dtype()).contiguous()
+    return (q * r.diagonal().sign()).to(torch.get_default_dtype()).contiguous()
 
 
 class Linear(nn.Module):
@@ -100,8 +98,7 @@ class Embedding(nn.Module):
         self.layers = linears(sizes, generator)
 
     def forward(self, c: Tensor) -> Tensor:
-        network = steps(self.layers, silu)
-        (signal,) = run(network, (self.bandwidth * c,))
+        (signal,) = run(steps(self.layers, silu), (self.bandwidth * c,))
         return signal
 
 

@@ -13,7 +13,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Array, Chunked, Dual, Kwargs, Operation, Shape
+from romkit.core.types import Array, Chunked, Dual, Operation, Shape
 from romkit.data import DIMS
 from romkit.data.schema import check_chunks
 from romkit.engine.threads import one_thread
@@ -162,8 +162,7 @@ class Operator:
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         y, J = self._maps.decode_jacobian(self._checked("z", z, self.latent_dim))
-        jacobian = self._frame.denormalise_tangent(J.mT).mT
-        return Dual(self._frame.denormalise(y), jacobian)
+        return Dual(self._frame.denormalise(y), self._frame.denormalise_tangent(J.mT).mT)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent
@@ -181,16 +180,22 @@ class Operator:
         if split is None or self._seeds is not None:
             return None
         maps, weight, shift = split
-        hidden = self.resize_operator(maps, weight.shape[-2])
-        factor = self._frame.denormalise_tangent(weight).mT
-        return LastLayer(hidden, factor, self._frame.denormalise(shift))
+        return LastLayer(
+            self.resize_operator(maps, weight.shape[-2]),
+            self._frame.denormalise_tangent(weight).mT,
+            self._frame.denormalise(shift),
+        )
 
     def resize_operator(self, maps: EncoderDecoder, size: int) -> "Operator":
         """Operator of maps to this number of units in place of the state, at the same contexts."""
         frame = self._frame
-        names = [f"a{k}" for k in range(size)]
-        units = ["1"] * size
-        of_units = Frame(frame.system, names, units, frame.context_names, frame.context_units)
+        of_units = Frame(
+            frame.system,
+            [f"a{k}" for k in range(size)],
+            ["1"] * size,
+            frame.context_names,
+            frame.context_units,
+        )
         of_units = of_units.to(frame.state_std)
         return unchecked(Operator)(of_units, maps, self.context, self.latent_dim)
 
@@ -215,7 +220,22 @@ class Operator:
         loops.
         """
         if not self._usable(x):
-            x = _converted(name, x, self._dtype)
+            # a tensor in this precision, if nothing is lost by it
+            if not torch.is_tensor(x):
+                raise InputError(
+                    name,
+                    expected="a tensor",
+                    got=checks.shown(x),
+                    fix="use torch.from_numpy; encode and decode take arrays and datasets as well",
+                )
+            if x.dtype == torch.float64 and self._dtype == torch.float32:
+                raise InputError(
+                    name,
+                    expected="float32, as the projection",
+                    got="float64",
+                    fix=f"give {name}.float(), or make the projection double: projection.double()",
+                )
+            x = tensors.tensor(name, x).to(self._dtype)
         if x.shape[-1:] != (size,):
             raise self._misshapen(name, x, size)
         if not self._leads(x.shape[:-1]):
@@ -282,7 +302,12 @@ class Operator:
             return xr.DataArray(values, coords, dims, "latent", attrs)
         if method == "__call__" and is_plain(given):
             return label_alike(given, values, lead, coords)
-        return self._scattered(given, values, lead, coords)
+        layout = self._frame.fields
+        variables = layout.scatter(values, lead, coords)
+        # a DataArray that was decoded has latents, and states of several variables
+        if isinstance(given, xr.DataArray) and LATENT not in given.dims:
+            return variables[layout.variables[0].name]
+        return variables
 
     def _coordinates(self, method: str, given: object) -> xr.DataArray:
         """Latents or states of labelled data: seeds, trajectories and times first, coordinates last."""
@@ -292,22 +317,6 @@ class Operator:
             array = label_states(given, self._frame)
         last = array.dims[-1]
         return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
-
-    def _scattered(
-        self,
-        given: xr.DataArray | xr.Dataset,
-        values: object,
-        lead: list[str],
-        coords: Kwargs,
-    ) -> xr.DataArray | xr.Dataset:
-        """Return states as variables of the layout: one where an array of states was given."""
-        layout = self._frame.fields
-        variables = layout.scatter(values, lead, coords)
-        # a DataArray that was decoded has latents, and states of several variables
-        is_state = isinstance(given, xr.DataArray) and LATENT not in given.dims
-        if is_state:
-            return variables[layout.variables[0].name]
-        return variables
 
     def _array(self, method: str, values: Array | Chunked) -> Array | Chunked:
         """`encode`, `decode` or `__call__` of an array, in its precision."""
@@ -321,7 +330,9 @@ class Operator:
         if method != "decode":
             values = self._encoded_chunks(values)
         if method != "encode":
-            values = self._decoded_chunks(values)
+            # states (..., n) of latents (..., m) in chunks
+            self._check_chunks("z", "latents", values, self.latent_dim)
+            values = self.in_chunks(Operator.decode, values, self.state_size)
         return values.astype(dtype)
 
     def _encoded_chunks(self, states: Chunked) -> Chunked:
@@ -337,16 +348,10 @@ class Operator:
             states = basis.project_chunks(states, basis.mean.numpy())
         return P.in_chunks(Operator.encode, states, self.latent_dim)
 
-    def _decoded_chunks(self, latents: Chunked) -> Chunked:
-        """Return states (..., n) of latents (..., m) in chunks."""
-        self._check_chunks("z", "latents", latents, self.latent_dim)
-        return self.in_chunks(Operator.decode, latents, self.state_size)
-
     def _check_chunks(self, name: str, meaning: str, values: Chunked, size: int) -> None:
         """Raise unless an array in chunks has a shape that `_checked` takes."""
         check_chunks(name, meaning, values.shape)
-        without_memory = torch.empty((), dtype=self._dtype).expand(values.shape)
-        self._checked(name, without_memory, size)
+        self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), size)
 
     @torch.no_grad()
     def _apply_numbers(self, method: str, x: Tensor) -> Tensor:
@@ -436,22 +441,3 @@ def _expanded(values: Array | Chunked, axes: int) -> Array | Chunked:
 
 
 OfChunk = Callable[[Operator, Array], Array]
-
-
-def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
-    """Return a tensor in this precision, if nothing is lost by it."""
-    if not torch.is_tensor(value):
-        raise InputError(
-            name,
-            expected="a tensor",
-            got=checks.shown(value),
-            fix="use torch.from_numpy; encode and decode take arrays and datasets as well",
-        )
-    if value.dtype == torch.float64 and dtype == torch.float32:
-        raise InputError(
-            name,
-            expected="float32, as the projection",
-            got="float64",
-            fix=f"give {name}.float(), or make the projection double: projection.double()",
-        )
-    return tensors.tensor(name, value).to(dtype)

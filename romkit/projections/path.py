@@ -125,8 +125,7 @@ class Path:
         if self.operator is not None:
             return rate
         P = self.at(t)
-        moving = self.decoder_rate(t, z)
-        _, inside = P.encode_jvp(P.decode(z), moving)
+        _, inside = P.encode_jvp(P.decode(z), self.decoder_rate(t, z))
         return rate - inside
 
     def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
@@ -137,8 +136,7 @@ class Path:
         step = torch.finfo(t.dtype).eps ** (1 / 3) * (self._last - self._first)
         before = (t - step).clamp(min=self._first)
         after = (t + step).clamp(max=self._last)
-        difference = self.context(after) - self.context(before)
-        rate = difference / (after - before)
+        rate = (self.context(after) - self.context(before)) / (after - before)
 
         def decoded(c: Tensor) -> Tensor:
             return self._family(c).decode(z)

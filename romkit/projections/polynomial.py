@@ -97,8 +97,7 @@ class Polynomial(Networks):
         self.weight = weight
         self.dual = dual
         encoder = Affine(dual, dual.new_zeros(dual.shape[-1]))
-        constant = weight[..., 0, :]
-        decoder = Affine(weight[..., 1:, :], constant)
+        decoder = Affine(weight[..., 1:, :], weight[..., 0, :])
         super().__init__([encoder], [partial(powers, monomials.degree), decoder])
 
     takes_gaps = True
@@ -181,7 +180,11 @@ class PolynomialManifold(Projection):
         if latent_dim is not None:
             check_chain("latent_dim", (latent_dim, frame.size), frame.size)
         if warp is not None:
-            warp = _checked_warps(warp, len(frame.context_names))
+            # a single name is for all parameters
+            parameters = len(frame.context_names)
+            warp = list(warp) * (parameters if len(warp) == 1 else 1)
+            meaning = "a name for each parameter of the context"
+            checks.last_axis("warp", (len(warp),), parameters, meaning)
         config = {
             "latent_dim": latent_dim,
             "degree": degree,
@@ -212,10 +215,13 @@ class PolynomialManifold(Projection):
     @staticmethod
     def terms(frame: Frame, warp: Sequence[str], degree: int) -> ContextTerms:
         """Return terms of the context over the training ranges of a frame."""
-        low = frame.context_shift - frame.context_scale
-        high = frame.context_shift + frame.context_scale
-        fixed = [name in frame.fixed for name in frame.context_names]
-        return ContextTerms(low, high, fixed, warp, degree)
+        return ContextTerms(
+            frame.context_shift - frame.context_scale,
+            frame.context_shift + frame.context_scale,
+            [name in frame.fixed for name in frame.context_names],
+            warp,
+            degree,
+        )
 
     def at(self, c: Tensor) -> Polynomial:
         n = self.frame.size
@@ -226,18 +232,15 @@ class PolynomialManifold(Projection):
         weight = self._weight(c, dual)  # (..., K, n)
         modes = (self.modes * unit).mT  # (..., m, n)
         if self.modes.ndim == 3:  # seeds come first, then contexts
-            of_contexts = (1,) * (weight.ndim - 3)
-            modes = modes.reshape(-1, *of_contexts, m, n)
-        numbers = [1, m, size - 1 - m]
-        constant, linear, further = weight.split(numbers, dim=-2)
+            modes = modes.reshape(-1, *((1,) * (weight.ndim - 3)), m, n)
+        constant, linear, further = weight.split([1, m, size - 1 - m], dim=-2)
         weight = torch.cat([constant, linear + modes, further], dim=-2)
         return Polynomial(self.monomials, weight, dual / unit)
 
     def _weight(self, c: Tensor, dual: Tensor) -> Tensor:
         """W(c) (..., K, n) beside the modes, of which these are the dual ones."""
         # modes that were rounded to float32 are dual to others: Eᵀ W = 0 to rounding of float64
-        coordinates = self.correction @ dual.unsqueeze(-3)
-        inside = coordinates @ self.modes.mT.unsqueeze(-3)
+        inside = (self.correction @ dual.unsqueeze(-3)) @ self.modes.mT.unsqueeze(-3)
         correction = self.correction - inside  # (..., Q, K, n)
         terms = self.terms(self.frame, self.warp, self.context_degree)
         if len(terms) == 1:
@@ -307,8 +310,7 @@ class PolynomialManifold(Projection):
         beyond = (energy - sigma.square().sum()).clamp(min=0)  # of modes that are left out
 
         def relative(trial: Trial) -> float:
-            square = trial.error**2 * len(y) + beyond
-            return float((square / energy).sqrt())
+            return float(((trial.error**2 * len(y) + beyond) / energy).sqrt())
 
         fits: list[Fitted] = []
         errors: list[float] = []
@@ -361,8 +363,7 @@ class PolynomialManifold(Projection):
             contexts, coefficients = fit.least_squares.drop_folds(settings)
             P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
             errors = rollouts.errors(P, runs[usable])
-            error = float(errors.square().mean().sqrt())
-            trials.append(Trial(settings, error, errors))
+            trials.append(Trial(settings, float(errors.square().mean().sqrt()), errors))
         chosen = simplest(trials, worse=None)
         number = next(k for k, trial in enumerate(trials) if trial is chosen)
         return fits[number], {"left_out_rollout_error": chosen.error}
@@ -375,7 +376,16 @@ class PolynomialManifold(Projection):
         numbers = self._numbers(share)
         division = Division.build(c)
         self._check_counts(settings, numbers[-1], len(y), division)
-        warps = _warps(self.terms(frame, self.warp, 1))
+        ranges = self.terms(frame, self.warp, 1)
+        # warps of each parameter that are worth a try over these ranges, the plain one first
+        warps = []
+        for k, (low, high) in enumerate(
+            zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)
+        ):
+            if k in ranges.varying and are_worth_a_try(low, high):
+                warps.append(list(COORDINATES))
+            else:
+                warps.append([PLAIN])
         terms = partial(self.terms, frame)
         for m in numbers:
             z = y @ modes[:, :m]
@@ -400,8 +410,7 @@ class PolynomialManifold(Projection):
             )
         m = self.config["latent_dim"]
         if m is None:
-            notable = int((share > self.ladder.share).sum())
-            most = max(1, min(self.ladder.most, notable))
+            most = max(1, min(self.ladder.most, int((share > self.ladder.share).sum())))
             return list(range(1, most + 1))
         if m > directions:
             text = f"latent_dim: expected at most {directions}, the directions along which the"
@@ -461,8 +470,7 @@ class Fitted(NamedTuple):
 
     def within(self, error: Callable[[Trial], float], bound: float) -> "list[Fitted]":
         """Return the fit with each of its trials whose error is within a bound."""
-        fits = [self._replace(chosen=trial) for trial in self.trials if error(trial) <= bound]
-        return fits
+        return [self._replace(chosen=trial) for trial in self.trials if error(trial) <= bound]
 
     def operator(
         self, frame: Frame, modes: Tensor, contexts: Tensor, coefficients: Tensor
@@ -487,26 +495,6 @@ class Rollouts(Protocol):
         """Return errors (C,) of rollouts on the manifold of an operator at the contexts of runs
         (C,).
         """
-
-
-def _checked_warps(warps: Sequence[str], parameters: int) -> list[str]:
-    """Return a name for each parameter: a single one is for all."""
-    if len(warps) == 1:
-        return list(warps) * parameters
-    meaning = "a name for each parameter of the context"
-    checks.last_axis("warp", (len(warps),), parameters, meaning)
-    return list(warps)
-
-
-def _warps(ranges: ContextTerms) -> list[list[str]]:
-    """Warps of each parameter that are worth a try over these ranges, the plain one first."""
-    warps = []
-    for k, (low, high) in enumerate(zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)):
-        if k in ranges.varying and are_worth_a_try(low, high):
-            warps.append(list(COORDINATES))
-        else:
-            warps.append([PLAIN])
-    return warps
 
 
 def _frozen(value: Tensor) -> nn.Parameter:

@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
-from romkit.data import DIMS, Layout, even_step
+from romkit.data import DIMS, even_step
 from romkit.projections.frame import Frame
 from romkit.projections.wave import Wave
 
@@ -51,7 +51,20 @@ class Shifts:
                 states that depend on the place.
         """
         number, points = self._fields(frame)
-        _check_places(frame)
+        # refuse unless the places of points, where the data have some, are equidistant
+        layout = frame.fields
+        dimensions = {variable.dims[0] for variable in layout.variables}
+        for name in dimensions & layout.coords.keys():
+            place = np.asarray(layout.coords[name]["values"])
+            if place.dtype.kind not in "iuf":
+                continue
+            if even_step(place) is None and even_step(-place) is None:
+                raise InputError(
+                    "data",
+                    expected=f"a ring with even steps of {name}",
+                    got="uneven ones",
+                    fix="interpolate the data to such places",
+                )
         x = _ring_states(data, number, points)  # (trajectory, time, variable, point)
         coefficients = np.fft.rfft(x)[..., 1:]  # (trajectory, time, variable, wave number)
         power = np.nanmean(np.abs(coefficients) ** 2, axis=1)  # (trajectory, variable, wave number)
@@ -69,12 +82,10 @@ class Shifts:
             )
         # the first field alone defines the phase; the others are aligned with it
         leading = x[..., 0, :]
-        spectrum = np.fft.fft(leading)
-        coefficient = spectrum[..., k % points] * (2 / points) ** 0.5
+        coefficient = np.fft.fft(leading)[..., k % points] * (2 / points) ** 0.5
         _check_amplitude(leading, coefficient, k, dominant)
         _check_even(x, coefficient)
-        amplitude = float(np.nanmean(np.abs(coefficient)))
-        return replace(wave, amplitude=amplitude)
+        return replace(wave, amplitude=float(np.nanmean(np.abs(coefficient))))
 
     def _fields(self, frame: Frame) -> tuple[int, int]:
         """Return number of fields on the ring, and of its points.
@@ -88,7 +99,9 @@ class Shifts:
         if layout.is_plain:
             number = self.variables
         points = n // number
-        if points * number != n or not _share_ring(layout):
+        shapes = {variable.shape for variable in layout.variables if not variable.mask}
+        on_ring = len(shapes) == 1 and len(*shapes) == 1
+        if points * number != n or not on_ring:
             variables = [f"{variable.name} {variable.dims}" for variable in layout.variables]
             raise InputError(
                 "data",
@@ -122,32 +135,6 @@ class Shifts:
         return Wave(points, number, int(harmonics), units)
 
 
-def _share_ring(layout: Layout) -> bool:
-    """Tell whether variables have points along one and the same dimension."""
-    shapes = set()
-    for variable in layout.variables:
-        if not variable.mask:
-            shapes.add(variable.shape)
-    return len(shapes) == 1 and len(*shapes) == 1
-
-
-def _check_places(frame: Frame) -> None:
-    """Raise unless the places of points, where the data have some, are equidistant."""
-    layout = frame.fields
-    dimensions = {variable.dims[0] for variable in layout.variables}
-    for name in dimensions & layout.coords.keys():
-        place = np.asarray(layout.coords[name]["values"])
-        if place.dtype.kind not in "iuf":
-            continue
-        if even_step(place) is None and even_step(-place) is None:
-            raise InputError(
-                "data",
-                expected=f"a ring with even steps of {name}",
-                got="uneven ones",
-                fix="interpolate the data to such places",
-            )
-
-
 def _ring_states(data: xr.Dataset, number: int, points: int) -> Array:
     """Return states (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
     x = data["state"].transpose(*DIMS).values.astype(np.float64)
@@ -162,8 +149,7 @@ def _check_amplitude(
     """Raise if a wave (C, T) of number k of the first field u (C, T, n) vanishes in a snapshot, below
     the smallest share of the deviations: without a wave there is no phase.
     """
-    deviation = u - np.nanmean(u)
-    size = np.nanmean((deviation**2).sum(-1)) ** 0.5
+    size = np.nanmean(((u - np.nanmean(u)) ** 2).sum(-1)) ** 0.5
     least = np.nanmin(np.abs(wave)) / size
     if least > smallest:
         return

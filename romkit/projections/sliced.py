@@ -44,8 +44,7 @@ class SlicedMaps(Curves):
             y = [self.frame.denormalise(self.maps.decode(*shapes))]
             return self.wave.placed(_append_phases(y, z))
         value, *rates = self.maps.decode_jvp(*shapes)
-        tangents = map(self.frame.denormalise_tangent, rates)
-        y = [self.frame.denormalise(value), *tangents]
+        y = [self.frame.denormalise(value), *map(self.frame.denormalise_tangent, rates)]
         return self.wave.placed(_append_phases(y, z))
 
 

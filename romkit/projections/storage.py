@@ -68,21 +68,15 @@ def _check_alike(models: Sequence[Projection]) -> None:
                 got="several",
                 fix="stack them separately",
             )
-        if not _same_frames(like.frame, model.frame):
+        buffers = zip(like.frame.buffers(), model.frame.buffers(), strict=False)
+        same = all(x.dtype == y.dtype and torch.equal(x, y) for x, y in buffers)
+        if like.frame.to_json() != model.frame.to_json() or not same:
             raise InputError(
                 "models",
                 expected="one frame and precision",
                 got="several",
                 fix="train them on the same data, or stack them separately",
             )
-
-
-def _same_frames(a: Frame, b: Frame) -> bool:
-    """Tell whether names, units and scales are equal to the last bit, in one precision."""
-    if a.to_json() != b.to_json():
-        return False
-    buffers = zip(a.buffers(), b.buffers(), strict=True)
-    return all(x.dtype == y.dtype and torch.equal(x, y) for x, y in buffers)
 
 
 def check_single(projection: Projection) -> None:
@@ -162,7 +156,8 @@ def find(path: PathLike) -> Path:
     if os.path.isfile(expanded(path) / LEARNED):
         fix = f"romkit.Learned.load({str(path)!r})"
         raise FileError(path, problem="is the folder of a learned model", fix=fix)
-    if not _is_name(Path(path)):
+    is_name = len(Path(path).parts) == 1 and not Path(path).suffix
+    if not is_name or os.path.isfile(path):
         return existing(path)
     if str(path) in names:
         return PRETRAINED / f"{path}.safetensors"
@@ -174,13 +169,6 @@ def find(path: PathLike) -> Path:
         problem="neither a file nor a pretrained projection",
         fix=f"{advice} romkit ships {', '.join(names)}",
     )
-
-
-def _is_name(path: Path) -> bool:
-    """Tell whether a path can only be the name of a projection that ships with romkit."""
-    if len(path.parts) != 1 or path.suffix:
-        return False
-    return not os.path.isfile(path)
 
 
 def packed(projection: Projection) -> tuple[Header, Tensors]:
@@ -211,7 +199,11 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         "basis_rank": basis_rank,
         "seeds": projection.seeds,
         "report": projection.report,
-        "column_major": [name for name, tensor in tensors.items() if _is_column_major(tensor)],
+        "column_major": [
+            name
+            for name, tensor in tensors.items()
+            if tensor.ndim > 1 and not tensor.is_contiguous() and tensor.mT.is_contiguous()
+        ],
     }
     header = plain("projection", content)
     # now, and not when the file is opened some day
@@ -245,16 +237,6 @@ def _tensors(projection: Projection) -> Tensors:
         for name, tensor in bases.packed(projection.basis)[1].items():
             tensors[f"{BASIS}{name}"] = tensor
     return tensors
-
-
-def _is_column_major(tensor: torch.Tensor) -> bool:
-    """Tell whether a matrix lies in memory column by column.
-
-    The layout decides the order in which BLAS sums, hence the last bit of every output.
-    """
-    if tensor.ndim < 2 or tensor.is_contiguous():
-        return False
-    return tensor.mT.is_contiguous()
 
 
 def unpacked(path: PathLike, header: Header, tensors: Tensors) -> Projection:
@@ -312,16 +294,19 @@ def _check_reports(report: object, seeds: int | None, tensors: Tensors) -> None:
 
 def _own(tensors: Tensors) -> Tensors:
     """Return tensors of the module itself, beside those of its basis and the scales in float64."""
-    own = {
+    return {
         name: tensor
         for name, tensor in tensors.items()
         if not name.startswith(BASIS) and EXACT not in name
     }
-    return own
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
-    """Return the projection of a header and tensors; one of `FAULTS` where these do not fit."""
+    """Return the projection of a header and tensors.
+
+    Raises:
+        Exception: of any kind, where these do not fit.
+    """
     seeds = header["seeds"]
     _check_reports(header["report"], seeds, tensors)
     frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))

@@ -56,11 +56,9 @@ class Wave:
 
     def share(self, power: Array) -> float:
         """Return share of the power (..., wave number - 1) that the harmonics hold."""
-        orders = np.arange(1, self.harmonics + 1)
-        numbers = self.number * orders % self.points
+        numbers = self.number * np.arange(1, self.harmonics + 1) % self.points
         on_grid = np.minimum(numbers, self.points - numbers)  # as the grid sees them
-        held = power[..., on_grid - 1].sum()
-        return float(held / power.sum())
+        return float(power[..., on_grid - 1].sum() / power.sum())
 
     def aligned(self, x: Curve) -> Curve:
         """Return coordinates of the aligned state and the phase (..., r + 1), and their rate, of
@@ -85,8 +83,7 @@ class Wave:
             du, dv = _rotated(dre, dim, -m * phase)
             du = du + m * dphase * v
             dv = dv - m * dphase * u
-            dr = du[..., :1, :1]
-            dlog = self.amplitude * dr / r
+            dlog = self.amplitude * du[..., :1, :1] / r
             curve.append(self._joined(du, dv, dmean, dlog, dphase))
         return tuple(curve)
 
@@ -94,8 +91,7 @@ class Wave:
         """Return states (..., n), and their rate, of coordinates and phase (..., r + 1)."""
         value, *rates = y
         m = self._orders(value)
-        log_amplitude = value[..., :1] / self.amplitude
-        r = self.amplitude * log_amplitude.exp()
+        r = self.amplitude * (value[..., :1] / self.amplitude).exp()
         u, v, mean = self._parted(r, value)
         phase = value[..., -1:].unsqueeze(-1)
         re, im = _rotated(u, v, m * phase)
@@ -118,8 +114,7 @@ class Wave:
         names = [name for name in ("state", "velocity") if name in data]
         states = []
         for name in names:
-            x = data[name].transpose(*DIMS).values
-            states.append(torch.from_numpy(x).double())
+            states.append(torch.from_numpy(data[name].transpose(*DIMS).values).double())
         values = {}
         for name, y in zip(names, self.aligned(tuple(states)), strict=True):
             values[name] = y[..., :-1].numpy()  # without the phase

@@ -51,8 +51,7 @@ class BiorthogonalPair(Pair):
         phi = self.phi.double()
         psi = self.psi.double()
         # inv_ex neither synchronises a GPU nor raises for a whole stack because of one seed
-        inverse = torch.linalg.inv_ex(psi.mT @ phi).inverse
-        return (phi @ inverse).to(self.phi), self.psi
+        return (phi @ torch.linalg.inv_ex(psi.mT @ phi).inverse).to(self.phi), self.psi
 
     @staticmethod
     def penalty(phi: Tensor, psi: Tensor) -> Tensor:
@@ -90,8 +89,7 @@ def expand_contexts(matrix: Tensor, like: Tensor) -> Tensor:
     """
     missing = like.ndim - matrix.ndim
     lead = matrix.shape[:-2]
-    size = matrix.shape[-2:]
-    return matrix.reshape(*lead, *(1,) * missing, *size)
+    return matrix.reshape(*lead, *(1,) * missing, *matrix.shape[-2:])
 
 
 class FreePair(Pair):

@@ -25,32 +25,17 @@ from romkit.solvers.base import (
 )
 from romkit.solvers.stepping import Stepper
 
-STAGES = 6
-"""Evaluations of the field in a step of the pair, whose last one begins the next step."""
-
-CALLS = 180
-"""Calls of torch in a step, beside those of the field, about."""
-
-FIRST_STEPS = 2.0
-"""Ratio of later steps to the first one, about; it only decides whether compiling pays."""
-
 FEW = 200
 """Steps that are tried before a bar shows that there are more."""
 
 WORTHWHILE = {"torch": 1_000, "compiled": 100_000}
 """Explicit steps to come from which implicit ones take less time, of a stiff field, by engine."""
 
-PATIENCE = 5_000
-"""Steps after which a member is looked at that hardly gets on."""
-
 ENDLESS = {"torch": 1e7, "compiled": 1e9}
 """Steps to come from which on a run has no end, by engine: more than an hour, about."""
 
 SLIDING = {"torch": 1e5, "compiled": 1e8}
 """Steps to come where a field jumps in each step: a minute, about."""
-
-MOST_IMPLICIT = 256
-"""Largest number of components whose Jacobian is made column by column."""
 
 
 @validated
@@ -123,11 +108,10 @@ class Adaptive(Solver):
         limits = self._limits(times, longest, jumps)
         lengths = first_steps(rate, times[0], rows, limits)
         span = times[-1] - times[0]
-        steps = float(span / (FIRST_STEPS * lengths.median()))
+        # later steps are twice as long, and take 180 calls of torch beside those of the field, about
+        steps = float(span / (2.0 * lengths.median()))
         example = (field, times, y0)
-        kernel, name = compiled_if(
-            engine, adaptive.Explicit, *example, STAGES * steps, CALLS * steps
-        )
+        kernel, name = compiled_if(engine, adaptive.Explicit, *example, 6 * steps, 180 * steps)
         if kernel is None:
             way: Torch | Compiled = Torch(rate, timed)
         else:
@@ -201,6 +185,8 @@ class Adaptive(Solver):
         states: Tensor,
         label: str,
         way: "Torch | Compiled",
+        *,
+        patience: int = 5_000,
     ) -> None:
         """Take steps until no member runs any more, with a bar where that takes long."""
         # short runs show no bar
@@ -220,7 +206,7 @@ class Adaptive(Solver):
                 stepper.advance(progress, limits, states, attempts)
                 self._lose(progress)
                 tried += attempts
-                if tried > PATIENCE:
+                if tried > patience:
                     _lose_endless(progress, limits, (progress.t - reached) / attempts, way)
                 before = outputs
                 outputs = int(progress.next.sum())
@@ -402,10 +388,14 @@ def _running(progress: Progress) -> bool:
     return bool((progress.code == Code.RUNNING).any())
 
 
-def _implicit(way: Torch | Compiled, size: int, steps: float) -> Stepper | adaptive.Controlled:
-    """Implicit steps, or explicit ones with a warning where the state is too large for them."""
+def _implicit(
+    way: Torch | Compiled, size: int, steps: float, *, largest: int = 256
+) -> Stepper | adaptive.Controlled:
+    """Return implicit steps, or explicit ones with a warning where the state has more components than
+    `largest`: Jacobians are made column by column.
+    """
     try:
-        if size <= MOST_IMPLICIT:
+        if size <= largest:
             return way.implicit()
     except Unsupported:
         pass

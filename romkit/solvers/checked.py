@@ -18,10 +18,9 @@ from romkit.solvers.base import Solver
 from romkit.solvers.fixed import RK4
 
 ALLOWED = 10
-"""Error of a solution in units of the tolerance of a step, as `Adaptive` has it, about."""
-
-MOST_STEPS = 20_000
-"""Steps of the longest run that is tried."""
+"""Error, relative to a tolerance, that is no reason for shorter steps; solutions are compared with
+one that is as many times more exact.
+"""
 
 
 @validated
@@ -35,6 +34,7 @@ def checked_step(
     make: Callable[[float], Solver] | type[Any] = RK4,
     order: Count = 4,
     closer: Part = 0.8,
+    most_steps: Count = 20_000,
 ) -> float:
     """Return a fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs
     by `ALLOWED` rtol at most, relative to each member's largest component.
@@ -51,6 +51,7 @@ def checked_step(
         make: solver of a step.
         order: of that solver.
         closer: share of the step that would be just short enough.
+        most_steps: of a run.
 
     Example:
         >>> import torch
@@ -75,7 +76,7 @@ def checked_step(
     step = dt
     if step is None:
         step = float(times.diff().max())
-    shortest = float(times[-1] - times[0]) / MOST_STEPS
+    shortest = float(times[-1] - times[0]) / most_steps
     with torch.no_grad():
         exact = states(Adaptive(rtol=rtol / ALLOWED))
         allowed = ALLOWED * rtol

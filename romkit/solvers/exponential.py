@@ -10,9 +10,6 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.types import Field
 from romkit.solvers.base import Prepared, Solver, check_field, is_bounded
 
-SAME = 1e-9
-"""Relative difference of intervals that share an exponential."""
-
 
 @validated
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Exponential(Solver):
         states[0] = y
         steps: dict[float, Tensor] = {}
         span = float(times[-1] - times[0])
-        resolution = SAME * span
+        resolution = 1e-9 * span
         for k, h in enumerate(times.diff().tolist()):
             # times are rounded, and equal intervals share an exponential, which costs most
             interval = round(h / resolution)

@@ -19,11 +19,6 @@ from romkit.engine import Newton, RungeKutta, compiled_if, launched_if
 from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Prepared, Run, Solver, check_field, is_bounded
 
-ROUNDING = 1e-3
-"""Tolerance of the number of steps in an interval; rounding of times in float32 would else add one
-to every other.
-"""
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -35,13 +30,13 @@ class Grid:
     steps: Tensor
 
     @classmethod
-    def cover(cls, times: Tensor, dt: float) -> "Grid":
+    def cover(cls, times: Tensor, dt: float, *, rounding: float = 1e-3) -> "Grid":
         """Return the fewest equal steps that are no longer than `dt`, but for rounding of the
         times.
         """
         gaps = np.diff(times.numpy(force=True)).astype(np.float64)
         # the fewest equal ones, so that every output time is the end of a step
-        steps = np.ceil(gaps / dt - ROUNDING)
+        steps = np.ceil(gaps / dt - rounding)
         steps = np.maximum(steps, 1)
         if steps.sum() > MOST_STEPS:
             raise InputError(
@@ -92,10 +87,6 @@ def march(
     return states
 
 
-STAGES = 4
-"""Evaluations of the field in a step."""
-
-
 @validated
 @dataclass(frozen=True)
 class RK4(Solver):
@@ -130,7 +121,7 @@ class RK4(Solver):
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> Prepared:
         check_field(field, times[0], y0)
         grid = Grid.cover(times, self.dt)
-        evaluations = STAGES * grid.count
+        evaluations = 4 * grid.count
         if y0.is_cuda and grid.count:
             kernel, name = launched_if(
                 engine, RungeKutta, step_tensor, field, times, y0, grid.h[0], evaluations

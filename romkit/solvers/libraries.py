@@ -267,18 +267,14 @@ class SciPy(Controlled):
         if len(instants) == 1 or not _is_finite(start):
             return torch.from_numpy(states)
         if _is_finite(alone(instants[0], start)):
-            with np.errstate(all="ignore"):
-                self._fill_valid(states, alone, instants, longest, ends)
+            try:
+                with np.errstate(all="ignore"):
+                    self._fill(states, alone, instants, longest, ends)
+            except errors.InputError:  # of the user's field, and a ValueError too
+                raise
+            except ValueError:
+                pass  # a Jacobian that is not finite loses the member
         return torch.from_numpy(states)
-
-    def _fill_valid(self, states: Array, *problem: object) -> None:
-        """`_fill`, where a Jacobian that is not finite loses the member."""
-        try:
-            self._fill(states, *problem)
-        except errors.InputError:  # of the user's field, and a ValueError too
-            raise
-        except ValueError:
-            pass
 
     def _fill(
         self,

@@ -29,13 +29,6 @@ from romkit.engine.pairs import RODAS4, TSIT5
 Rate = Callable[[Tensor, Tensor], Tensor]
 """(t, y (N, d)) -> (N, d); t is the time of all members."""
 
-PATIENCE = 15
-"""Steps bounded by stability, with fewer than `CALM` others in a row between them, that make a
-member stiff.
-"""
-
-CALM = 6
-
 
 class Method(abc.ABC):
     """Steps of N members from their states y (N, d), as `Method` in `explicit.hpp` and
@@ -151,7 +144,9 @@ class Implicit(Method):
     ) -> Pair:
         length = divisor(h).unsqueeze(-1)  # (N, 1), of members at rest anything
         rate = self.field(target.start, y)
-        drift = self._drift(target.start, step, y, rate)
+        # (N, d) derivative of the field by the time
+        later = LATER * step
+        drift = (self.field(target.start + later, y) - rate) / later
         jacobian = self._jacobian(target.start, y, rate, scale)
         factors, pivots = _factorised(jacobian, length)
         stages: list[Tensor] = []
@@ -168,11 +163,6 @@ class Implicit(Method):
         self.stages = stages
         error = stages[-1]
         return reached + error, error
-
-    def _drift(self, t: Tensor, step: Tensor, y: Tensor, rate: Tensor) -> Tensor:
-        """(N, d) derivative of the field by the time."""
-        later = LATER * step
-        return (self.field(t + later, y) - rate) / later
 
     def _jacobian(self, t: Tensor, y: Tensor, rate: Tensor, scale: Tensor) -> Tensor:
         """(N, d, d), column by column."""
@@ -305,7 +295,9 @@ class Stepper:
         if self.together:
             norm = norms[running].max().expand_as(norms)
         # where the field jumps no step is short enough, so the shortest one is taken
-        shortest = _shortest(progress.t, target.stop, y.dtype)
+        # (N,) shortest steps that rounding in this precision allows
+        eps = torch.finfo(y.dtype).eps
+        shortest = 16 * eps * torch.maximum(progress.t.abs(), target.stop.abs())
         is_shortest = (h <= shortest) & norm.isfinite()
         accepted = running & ((norm <= 1) | is_shortest)
         refused = running & ~accepted
@@ -397,25 +389,28 @@ class Stepper:
         progress.h = torch.where(stuck, length, progress.h)
 
     @staticmethod
-    def _count_unstable(progress: Progress, accepted: Tensor, unstable: Tensor) -> None:
-        """Count steps that stability bounds, in eights, and those since: six in a row end the count."""
+    def _count_unstable(
+        progress: Progress,
+        accepted: Tensor,
+        unstable: Tensor,
+        *,
+        patience: int = 15,
+        calm: int = 6,
+    ) -> None:
+        """Count steps that stability bounds, in eights, and those since: `calm` of these in a row end
+        the count, and `patience` of the others make a member stiff.
+        """
         count = progress.stiff
         if not bool((unstable | (count > 0)).any()):
             return
         # eights count unstable steps, the units those since the last of them
         since = count + (count > 0)
-        calm = torch.where(count % 8 == CALM - 1, 0, since)
-        counted = torch.where(unstable, (count // 8 + 1) * 8, calm)
+        quiet = torch.where(count % 8 == calm - 1, 0, since)
+        counted = torch.where(unstable, (count // 8 + 1) * 8, quiet)
         count = torch.where(accepted & (count != UNCOUNTED), counted, count)
         progress.stiff = count
-        stiff = accepted & (count >= 8 * PATIENCE)
+        stiff = accepted & (count >= 8 * patience)
         progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
-
-
-def _shortest(t: Tensor, stop: Tensor, dtype: torch.dtype) -> Tensor:
-    """(N,) shortest steps that rounding in this precision allows."""
-    eps = torch.finfo(dtype).eps
-    return 16 * eps * torch.maximum(t.abs(), stop.abs())
 
 
 def error_norm(progress: Progress, limits: Limits, reached: Tensor, error: Tensor) -> Pair:
@@ -447,18 +442,13 @@ def _report(
     passed = torch.searchsorted(limits.times, ends, right=True)
     count = torch.where(accepted, passed - progress.next, 0)
     if bool(count.any()):
-        member, k = _rows(progress, count)
+        # members and numbers of output times (K,), of which each member (N,) has so many
+        member = torch.arange(len(count), device=count.device).repeat_interleave(count)
+        before = (count.cumsum(0) - count)[member]
+        k = progress.next[member] + torch.arange(len(member), device=count.device) - before
         at = limits.times[k]
         share = (at - progress.t[member]) / h[member]
         rows = method.between(member, share, h, progress.y, reached)
         exact = (at == ends[member]).unsqueeze(-1)
         states[k, member] = torch.where(exact, reached[member], rows)
     progress.next = progress.next + count
-
-
-def _rows(progress: Progress, count: Tensor) -> Pair:
-    """Members and numbers of output times (K,), of which each member (N,) has so many."""
-    member = torch.arange(len(count), device=count.device).repeat_interleave(count)  # (K,)
-    before = (count.cumsum(0) - count)[member]
-    number = torch.arange(len(member), device=count.device) - before
-    return member, progress.next[member] + number

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core.errors import InputError, one_line
 from romkit.core.tensors import divisor
-from romkit.core.types import Args, Array, TensorTuple
+from romkit.core.types import Args, Array
 
 Function = Callable[..., Tensor]
 """(t, *arguments) -> a rate, all tensors."""
@@ -49,7 +49,8 @@ def differentiable(function: Function) -> Function:
             value = value.to(arguments[0])
         elif isinstance(value, Tensor):
             _check_real(function, value, arguments[0])
-        if _lost_its_gradient(value, arguments):
+        lacks_gradient = torch.is_grad_enabled() and not getattr(value, "requires_grad", True)
+        if lacks_gradient and any(argument.requires_grad for argument in arguments):
             return _Foreign.apply(function, t, *arguments)
         return value
 
@@ -67,12 +68,6 @@ def _check_real(function: Function, rate: Tensor, x: Tensor) -> None:
         fix="return .real of a transform that is real; a complex state is two components, "
         "its real and its imaginary part",
     )
-
-
-def _lost_its_gradient(value: object, arguments: TensorTuple) -> bool:
-    if not torch.is_grad_enabled() or getattr(value, "requires_grad", True):
-        return False
-    return any(argument.requires_grad for argument in arguments)
 
 
 class _Foreign(torch.autograd.Function):
@@ -128,16 +123,19 @@ class _Foreign(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: Args, function: Function, *tensors: Tensor) -> tuple[Tensor, int]:
         _, *axes = dims
+        size = info.batch_size
         if axes[0] is None:
             # states and contexts take leading axes, so that a batch is one call
             t, *arguments = tensors
-            batch = []
-            for x, axis in zip(arguments, axes[1:], strict=True):
-                batch.append(_bring_forward(x, axis, info.batch_size))
+            batch = [
+                x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
+                for x, axis in zip(arguments, axes[1:], strict=True)
+            ]
             return _Foreign.apply(function, t, *batch), 0
         rates = []
-        for k in range(info.batch_size):
-            row = [_selected(x, axis, k) for x, axis in zip(tensors, axes, strict=True)]
+        for k in range(size):
+            pairs = zip(tensors, axes, strict=True)
+            row = [x if axis is None else x.select(axis, k) for x, axis in pairs]
             rates.append(_Foreign.apply(function, *row))
         return torch.stack(rates), 0
 
@@ -157,18 +155,6 @@ def _central_difference(
         behind.append(x - step)
     rate_ahead = _Foreign.apply(function, t, *ahead)
     return (rate_ahead - _Foreign.apply(function, t, *behind)) / (2 * h)
-
-
-def _bring_forward(x: Tensor, axis: int | None, size: int) -> Tensor:
-    if axis is None:
-        return x.unsqueeze(0).expand(size, *x.shape)
-    return x.movedim(axis, 0)
-
-
-def _selected(x: Tensor, axis: int | None, k: int) -> Tensor:
-    if axis is None:
-        return x
-    return x.select(axis, k)
 
 
 def _transposed_product(

@@ -317,9 +317,9 @@ class EvolutionEquation(Display):
         """Return the system as it is reduced by the operators along a path; `context` (..., p) is
         that of the path.
         """
-        field = self.field(context)
-        metric = self.metric(context)
-        return FirstOrder(path, field, metric, jump_times=tuple(self.jump_times))
+        return FirstOrder(
+            path, self.field(context), self.metric(context), jump_times=tuple(self.jump_times)
+        )
 
     # -- simulation -----------------------------------------------------------------------------------
 

@@ -80,9 +80,7 @@ class Lorenz96(System):
             difference = x.roll(-1, -1) - x.roll(2, -1)
             return difference * y.roll(1, -1)
 
-        forcing = Term(0, lambda: ones, lambda c: c)
-        damping = Term(1, lambda x: -x)
-        return forcing, damping, Term(2, advection)
+        return Term(0, lambda: ones, lambda c: c), Term(1, lambda x: -x), Term(2, advection)
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         # not a whole number of waves, so that no symmetry holds them

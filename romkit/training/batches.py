@@ -30,10 +30,12 @@ class FlatParameters:
         self.names = list(self._parameters)
         self.shapes = [p.shape for p in self._parameters.values()]
         self.sizes = [p[0].numel() for p in self._parameters.values()]
-        self._pairs = set()
-        for name, module in stacked.named_modules():
-            if _is_trained_pair(module):
-                self._pairs.add(name)
+        self._pairs = {
+            name  # of biorthogonal pairs of which all is trained
+            for name, module in stacked.named_modules()
+            if isinstance(module, BiorthogonalPair)
+            and all(parameter.requires_grad for parameter in module.parameters())
+        }
         self._blocks = self._find_blocks()
         self._alike = self._find_alike()
 
@@ -121,22 +123,6 @@ class FlatParameters:
 
         return loss
 
-    def _find_blocks(self) -> list[Shape]:
-        """Return shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair,
-        (size,) of what is between.
-        """
-        blocks: list[Shape] = []
-        numbers = range(len(self.names))
-        for pair, group in itertools.groupby(numbers, self._matching_pair):
-            members = list(group)
-            if pair:
-                _, *shape = self.shapes[members[0]]
-                blocks.append((2, *shape))
-            else:
-                size = sum(self.sizes[k] for k in members)
-                blocks.append((size,))
-        return blocks
-
     def _matching_pair(self, k: int) -> str:
         """Return name of the pair that parameter k belongs to; "" if it is none's."""
         owner, _, _ = self.names[k].rpartition(".")
@@ -153,19 +139,24 @@ class FlatParameters:
             alike.setdefault(size, []).append(k)
         return alike
 
+    def _find_blocks(self) -> list[Shape]:
+        """Return shapes (2, n, r) of pairs and (size,) of what stands between them, in their order."""
+        blocks: list[Shape] = []
+        for pair, group in itertools.groupby(range(len(self.names)), self._matching_pair):
+            members = list(group)
+            if pair:
+                _, *shape = self.shapes[members[0]]
+                blocks.append((2, *shape))
+            else:
+                blocks.append((sum(self.sizes[k] for k in members),))
+        return blocks
+
     def _split(self, theta: Tensor) -> Tensors:
         pieces = theta.split(self.sizes, dim=1)
         values = {}
         for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True):
             values[name] = piece.reshape(len(piece), *shape[1:])
         return values
-
-
-def _is_trained_pair(module: nn.Module) -> bool:
-    """Tell whether a module is a biorthogonal pair of which all is trained."""
-    if not isinstance(module, BiorthogonalPair):
-        return False
-    return all(parameter.requires_grad for parameter in module.parameters())
 
 
 class Batch(NamedTuple):
@@ -198,8 +189,7 @@ class Batch(NamedTuple):
         present = np.isfinite(gaps).any(-1).ravel()
         zeros = xr.zeros_like(thinned["state"])
         rows = snapshots(thinned.assign(state=zeros, velocity=zeros))
-        state = torch.from_numpy(gaps).reshape(rows.state.shape)
-        rows = rows._replace(state=state)
+        rows = rows._replace(state=torch.from_numpy(gaps).reshape(rows.state.shape))
         kept = torch.from_numpy(present)
         rows = type(rows)(*(tensor[kept] for tensor in rows))
         return cls.normalise_snapshots(rows, frame)
@@ -262,10 +252,7 @@ def batches(
 
 def seed_generators(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
     """Return a generator of each seed for an epoch: a stack and a single seed see the same batches."""
-    generators = [
-        torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds
-    ]
-    return generators
+    return [torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds]
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
@@ -281,5 +268,4 @@ def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generato
         of_seeds = [torch.randn(shape, generator=generator) for generator in generators]
         return like + torch.stack(of_seeds).to(like) * sigma
 
-    y = draw(rows.y, noise.state)
-    return rows._replace(y=y, c=draw(rows.c, noise.context))
+    return rows._replace(y=draw(rows.y, noise.state), c=draw(rows.c, noise.context))

@@ -22,10 +22,6 @@ from romkit.training.batches import FlatParameters
 FIRST_LENGTH = 10
 """Steps of the shortest windows along trajectories."""
 
-BOUND = 20.0
-"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite
-loss; and rates of a mechanical system within so many times those of the data."""
-
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
 FieldName = Annotated[str, checks.choice(FIELDS)]
 """Dynamics that can be trained for: those that have a latent field, without a fit."""
@@ -97,8 +93,9 @@ class Advance(nn.Module):
         w = rk4_step(field, t, w, self.h)
         # clamped, not refused: a window that is lost still has a loss, and a gradient of zero
         z, *rates = problem.split(w)
-        z = z.clamp(-BOUND, BOUND)
-        fastest = BOUND * self.speed
+        bound = 20.0  # latent coordinates are of order one
+        z = z.clamp(-bound, bound)
+        fastest = bound * self.speed
         rates = [rate.clamp(-fastest, fastest) for rate in rates]
         return problem.join(z, *rates), P.decode(z)
 
@@ -113,10 +110,8 @@ class Start(nn.Module):
         self.dynamics = dynamics
 
     def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        P = self.projection.operator(c)
-        problem = self.system.problem(Path.constant(P), c)
-        parts = (x, v)[: problem.order]
-        return self.dynamics.start(problem, x.new_zeros(()), parts)
+        problem = self.system.problem(Path.constant(self.projection.operator(c)), c)
+        return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
 
 
 def latent_steps(

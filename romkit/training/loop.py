@@ -16,21 +16,18 @@ from romkit.training.optimizers import Loss, Optimizer, Step, TorchOptimizer
 from romkit.training.schedules import Plateaus, Schedule
 from romkit.training.watch import Best, Epoch, Watch, exhausted
 
-CHUNK = 1024
-"""Held-out snapshots that are evaluated at a time."""
 
-
-def validation_loss(loss: TensorFunction, theta: Tensor, rows: AnyBatch) -> Tensor:
+def validation_loss(
+    loss: TensorFunction, theta: Tensor, rows: AnyBatch, *, at_once: int = 1024
+) -> Tensor:
     """(S,) mean loss over held-out rows (N, ...)."""
     number, seeds = len(rows.y), len(theta)
     total = torch.zeros(seeds, dtype=theta.dtype, device=theta.device)
     with torch.no_grad():
-        for start in range(0, number, CHUNK):
-            chunk = [tensor[start : start + CHUNK] for tensor in rows]
+        for chunk in zip(*(tensor.split(at_once) for tensor in rows), strict=True):
             # all seeds see the same rows, as views of one copy
             batch = [tensor.unsqueeze(0).expand(seeds, *tensor.shape) for tensor in chunk]
-            share = len(chunk[0]) / number
-            total = total + loss(theta, *batch) * share
+            total = total + loss(theta, *batch) * (len(chunk[0]) / number)
     return total
 
 
@@ -78,7 +75,11 @@ def train(
     if accelerated is not None:
         step = accelerated(step)
     epoch_of = EpochOfSteps(step, optimizer, schedule, learning_rate, epochs, per_epoch)
-    run = _start(optimizer, flat, held_out is not None)
+    # the run before its first epoch
+    theta = flat.read()
+    losses = theta.new_zeros(0, len(theta))
+    state = optimizer.start(theta, flat)
+    run = Snapshot(state, Plateaus.start(theta), losses, Best.start(theta, (held_out is not None)))
     if checkpoint is not None:
         run = checkpoint.load(run)
     ended = _has_ended(run, checkpoint, watch)
@@ -107,14 +108,6 @@ def train(
     else:
         flat.write(run.best.theta)
     return run, time.perf_counter() - started
-
-
-def _start(optimizer: Optimizer | TorchOptimizer, flat: FlatParameters, watching: bool) -> Snapshot:
-    """Return the run before its first epoch."""
-    theta = flat.read()
-    losses = theta.new_zeros(0, len(theta))
-    state = optimizer.start(theta, flat)
-    return Snapshot(state, Plateaus.start(theta), losses, Best.start(theta, watching))
 
 
 def _has_ended(run: Snapshot, checkpoint: Checkpoint | None, watch: Watch | None) -> bool:
@@ -186,5 +179,4 @@ Reports = list[dict[str, object]]
 def seed_reports(**columns: Tensor) -> Reports:
     """Return reports from tensors with a leading seed axis."""
     values = [column.tolist() for column in columns.values()]
-    reports = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
-    return reports
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

@@ -348,8 +348,7 @@ def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -
     # ten states are enough: a field that depends on time does so nearly everywhere
     sample = slice(None, None, math.ceil(len(rows.y) / 10))
     x = frame.denormalise(rows.y[sample])
-    v = frame.denormalise_tangent(rows.dy[sample])
-    states = (x, v)[: system.order]
+    states = (x, frame.denormalise_tangent(rows.dy[sample]))[: system.order]
     field = system.field(frame.denormalise_context(rows.c[sample]))
     begin = field(times[0], *states)
     middle = field(times[len(times) // 2], *states)

@@ -113,8 +113,7 @@ def _gradient_and_losses(loss: Loss, theta: Tensor, batch: TensorTuple) -> Pair:
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
     """Return each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
-    factor = (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
-    return gradient * factor
+    return gradient * (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
 
 
 def _where(alive: Tensor, after: Tensor, before: Tensor) -> Tensor:
@@ -168,10 +167,6 @@ class Adam(Optimizer):
             beta2=self.beta2,
             epsilon=self.epsilon,
         )
-
-
-TINY = 1e-30
-"""Keeps a basis where its mean is still zero."""
 
 
 @dataclass(frozen=True)
@@ -243,8 +238,8 @@ class Soap(Adam):
         # QR loops over matrices and synchronises a GPU, so it stays out of the compiled step
         turned = []
         for mean, Q in zip(means, bases, strict=True):
-            image = mean @ Q + TINY * Q
-            turned.append(torch.linalg.qr(image).Q.contiguous())
+            # the basis of what has not moved stays, and that of all else is not changed
+            turned.append(torch.linalg.qr(mean @ Q + 1e-30 * Q).Q.contiguous())
         return state._replace(moments=(*state.moments[:2], *means, *turned))
 
 
@@ -433,8 +428,7 @@ class _Seed:
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with torch.enable_grad():
-                theta = self._flat().unsqueeze(0)
-                loss = self.loss(theta, *batch).squeeze(0)
+                loss = self.loss(self._flat().unsqueeze(0), *batch).squeeze(0)
             loss.backward()
             gradient = torch.cat([p.grad.flatten() for p in self.parameters])
             factor = (self.clip / gradient.norm()).clamp(max=1.0)

@@ -13,7 +13,7 @@ about ten steps:
     min over Δ of  L + gᵀΔ + ½ Δᵀ H Δ + w mean (τ + J Δ)² + μ ‖Δ‖²,
 
 with L the reconstruction loss on snapshots, g and H its gradient and Gauss-Newton matrix, which
-keep it, and J the gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow,
+keep it, and J the gradient of each window's τ. Steps are no longer than 0.05, and windows grow,
 so that τ stays in the linear range.
 """
 
@@ -26,30 +26,18 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.runtime import track
-from romkit.core.types import Entries
+from romkit.core.types import Entries, Pair
 from romkit.projections import Projection, stack, unstack
 from romkit.training.batches import AnyBatch, Batch, FlatParameters
 from romkit.training.latent import EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports
 from romkit.training.loss import Objective, Penalty, Reconstruction
 
-RADIUS = 0.05
-"""Longest step in parameter space."""
-
-FIRST_PHASE_LENGTH, PHASE_GROWTH = 80, 0.6
-"""Steps of the first windows, and the share of the refinement after which they span the
-trajectories.
-"""
-
-
 TRIES = 8
 """Dampings that are tried for a step."""
 
 SAMPLES, PARTS = 1024, 8
 """Snapshots per part, and parts, by which H is estimated."""
-
-DAMPING = 1e-2
-"""Smallest μ, relative to the mean of the diagonal of H."""
 
 
 @validated
@@ -88,9 +76,7 @@ class Residual(Objective):
         weight = term.velocity_weight**0.5
         z, dz = maps.encode_jvp(y, dy)
         image, velocity = maps.decode_jvp(z, dz)
-        position_error = scale * (y - image)
-        velocity_error = weight * scale * (dy - velocity)
-        return torch.cat([position_error, velocity_error], dim=-1)
+        return torch.cat([scale * (y - image), weight * scale * (dy - velocity)], dim=-1)
 
 
 def phase_fit(
@@ -148,12 +134,11 @@ class _Windows:
             flat, objective.system, plan.dynamics, self.data, compiled=compiled
         )
 
-    def length(self, progress: float) -> int:
+    def length(self, progress: float, *, first: int = 80, growth: float = 0.6) -> int:
         """Return steps of the windows at `progress` in [0, 1) of the refinement."""
         longest = self.samples - max(2, self.samples // 25)
-        ratio = max(1.0, longest / FIRST_PHASE_LENGTH)
-        length = FIRST_PHASE_LENGTH * ratio ** min(1.0, progress / PHASE_GROWTH)
-        return round(min(longest, length))
+        ratio = max(1.0, longest / first)
+        return round(min(longest, first * ratio ** min(1.0, progress / growth)))
 
     def draw(self, length: int, generator: torch.Generator) -> Tensor:
         """Return times (length + 1, C) of one window of every trajectory."""
@@ -164,22 +149,23 @@ class _Windows:
         """Return the phase lead τ (C,) in time units, its gradient (C, P), and whether each window (C,)
         can be used.
         """
-        theta = theta.repeat(self.count, 1).requires_grad_()
-        with torch.enable_grad():
-            tau = self.ahead(theta, along)
-        (gradient,) = torch.autograd.grad(tau.sum(), theta)
+        tau, variable = self._followed(theta, along)
+        (gradient,) = torch.autograd.grad(tau.sum(), variable)
         tau = tau.detach()
         usable = _usable(tau / self.unit) & gradient.isfinite().all(1)
         return tau.double(), gradient.double(), usable
 
     def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
         """Tell whether a window that was usable is so no more."""
-        # as in `timing`: without gradients the latent step would be compiled once more
+        tau, _ = self._followed(theta, along)
+        return bool((usable & ~_usable(tau.detach() / self.unit)).any())
+
+    def _followed(self, theta: Tensor, along: Tensor) -> Pair:
+        """Return τ (C,) of windows, and parameters (C, Q), one copy for each, that it is a function of."""
+        # where no gradient is asked for, too: else the latent step would be compiled once more
         with torch.enable_grad():
             variable = theta.repeat(self.count, 1).requires_grad_()
-            tau = self.ahead(variable, along).detach()
-        lost = usable & ~_usable(tau / self.unit)
-        return bool(lost.any())
+            return self.ahead(variable, along), variable
 
     def ahead(self, theta: Tensor, along: Tensor, *, span: int = 25) -> Tensor:
         """τ (C,) of a model per window, theta (C, P).
@@ -196,8 +182,7 @@ class _Windows:
             z, image = self.advance(theta, z, c)
             if k >= len(along) - span:
                 along_motion = ((image - x[k]) * v[k]).sum((1, 2))
-                speed = v[k].square().sum((1, 2))
-                ahead.append(along_motion / speed)
+                ahead.append(along_motion / v[k].square().sum((1, 2)))
         return torch.stack(ahead).mean(0)
 
 
@@ -215,20 +200,15 @@ class _Snapshots:
 
     def __init__(self, objective: Objective, rows: AnyBatch):
         self.rows = Batch(*rows[:3])
-        reconstructions, penalties = [], []
-        for term in objective.terms:
-            if isinstance(term, Reconstruction):
-                reconstructions.append(term)
-            if isinstance(term, Penalty):
-                penalties.append(term)
-        if not reconstructions:
-            reconstructions = [Reconstruction()]
-        terms = [reconstructions[0], *penalties]
+        terms = objective.terms
+        reconstructions = [term for term in terms if isinstance(term, Reconstruction)]
+        penalties = [term for term in terms if isinstance(term, Penalty)]
+        kept = [*(reconstructions or [Reconstruction()])[:1], *penalties]
         weighting = objective.component_weighting
         single = _copies(objective.projection, 1)
         many = _copies(objective.projection, SAMPLES)
-        self.loss = FlatParameters(single).function(Objective(single, terms, weighting))
-        self.residual = FlatParameters(many).function(Residual(many, terms, weighting))
+        self.loss = FlatParameters(single).function(Objective(single, kept, weighting))
+        self.residual = FlatParameters(many).function(Residual(many, kept, weighting))
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
@@ -266,6 +246,7 @@ def _refine_one(
     generator: torch.Generator,
     *,
     renew: int = 3,
+    least: float = 1e-2,
 ) -> tuple[Tensor, list[float]]:
     """Return parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before
     each.
@@ -273,21 +254,18 @@ def _refine_one(
     `renew`: steps after which H is estimated again.
     """
     rows = snapshots.sample(SAMPLES * PARTS, generator)
-    damping = DAMPING
+    damping = least
     errors = []
     for k in range(plan.steps):
         if k % renew == 0:
             curvature = snapshots.curvature(theta, generator)
-            size = curvature.diagonal().mean()
-            unit = size * torch.eye(len(theta)).to(curvature)
+            unit = curvature.diagonal().mean() * torch.eye(len(theta)).to(curvature)
         # windows grow with the steps, so that τ stays in the linear range
         length = windows.length(k / plan.steps)
         along = windows.draw(length, generator)
         tau, J, usable = windows.timing(theta, along)
-        tau = tau[usable]
-        J = J[usable]
-        duration = length * windows.data.h
-        error = tau.square().mean().sqrt() / duration
+        tau, J = tau[usable], J[usable]
+        error = tau.square().mean().sqrt() / (length * windows.data.h)
         errors.append(error.item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
@@ -297,11 +275,11 @@ def _refine_one(
         def is_usable(
             moved: Tensor, loss: float = loss, along: Tensor = along, usable: Tensor = usable
         ) -> bool:
-            if not _keeps(snapshots, moved, rows, loss):
-                return False
-            return not windows.lost(moved, along, usable)
+            after, _ = snapshots.loss_and_gradient(moved, rows)
+            return after < 1.05 * loss + 0.01 and not windows.lost(moved, along, usable)
 
         theta, damping = _damped_step(theta, matrix, slope, unit, damping, is_usable)
+        damping = max(least, damping)
     return theta, errors
 
 
@@ -312,6 +290,8 @@ def _damped_step(
     unit: Tensor,
     damping: float,
     is_usable: Callable[[Tensor], bool],
+    *,
+    radius: float = 0.05,
 ) -> tuple[Tensor, float]:
     """Return parameters (P,) after a step that is short enough and usable, and the damping for the
     next; as they were where no damping that is tried gives one.
@@ -320,16 +300,10 @@ def _damped_step(
         solution = torch.linalg.solve_ex(matrix + damping * unit, slope.unsqueeze(1)).result
         step = -solution.squeeze(1)
         moved = theta + step.to(theta)
-        if step.norm() <= RADIUS and is_usable(moved):
-            return moved, max(DAMPING, damping / 3)
+        if step.norm() <= radius and is_usable(moved):
+            return moved, damping / 3
         damping *= 4
     return theta, damping
-
-
-def _keeps(snapshots: _Snapshots, theta: Tensor, rows: Batch, loss: float) -> bool:
-    """Tell whether the loss on snapshots is hardly larger at parameters (P,) than it was."""
-    after, _ = snapshots.loss_and_gradient(theta, rows)
-    return after < 1.05 * loss + 0.01
 
 
 def _copies(stacked: Projection, number: int) -> Projection:

@@ -14,21 +14,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.core.types import TensorTuple
+from romkit.data import DIMS, times_of
+from romkit.data.context import context_matrix
+from romkit.engine.threads import one_thread
+from romkit.integrators import Galerkin, LatentField, PetrovGalerkin
+from romkit.integrators.contracted import contracted
+from romkit.numerics import LOST
+from romkit.projections import Operator, Path
+from romkit.solvers import Adaptive
+from romkit.systems import System
 from romkit.training.batches import AnyBatch, FlatParameters, seed_generators
 from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports, seed_reports, train
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
 from romkit.training.schedules import Cosine
-
-GROWTH = 0.5
-"""Share of the refinement after which windows have their full length."""
 
 
 @validated
@@ -68,7 +75,7 @@ class RolloutTraining:
         """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of
         `samples`.
         """
-        grown = FIRST_LENGTH + int(self.length * progress / GROWTH)
+        grown = FIRST_LENGTH + int(self.length * progress / 0.5)
         return min(self.length, samples - 1, grown)
 
 
@@ -170,3 +177,64 @@ def _windows(
     steps = torch.arange(length + 1, device=start.device)
     along = start + steps[:, None, None]  # (L + 1, S, B)
     return data.state[pick, along], data.velocity[pick, start], data.context[pick]
+
+
+class LeftOutRollouts:
+    """Rollouts by the equations from the first states of runs at contexts that a fit has left out.
+
+    Args:
+        data: runs at constant contexts, in the coordinates that the maps see.
+        system: of order one, in these coordinates.
+    """
+
+    def __init__(self, data: xr.Dataset, system: System):
+        self.system = system
+        state = data["state"].transpose(*DIMS).values.astype(np.float64)
+        self.states = torch.from_numpy(state)  # (C, T, n)
+        self.deviation = float(np.nanstd(state, axis=(0, 1)).mean())
+        self.contexts = torch.from_numpy(context_matrix(data)).double()
+        self.times = torch.as_tensor(times_of(data), dtype=torch.float64)
+
+    def runs_at(self, contexts: Tensor) -> Tensor:
+        """Return number (C,) of a run at each context (C, p) whose first state is complete; -1
+        where there is none, where contexts move, and for a system of order two.
+        """
+        if self.system.order != 1 or self.contexts.ndim > 2:
+            return torch.full((len(contexts),), -1)
+        difference = self.contexts.unsqueeze(0) - contexts.unsqueeze(1)  # (C, runs, p)
+        apart = difference.abs().amax(-1)
+        lacking = self.states[:, 0].isnan().any(-1)
+        distance, number = torch.where(lacking, torch.inf, apart).min(1)
+        is_there = distance <= 1e-6 * contexts.abs().amax().clamp(min=1.0)
+        return torch.where(is_there, number, -1)
+
+    def errors(self, operator: Operator, runs: Tensor) -> Tensor:
+        """(C,) mean errors over Galerkin's and Petrov-Galerkin's rollouts, each relative to the
+        deviation of its run.
+
+        Args:
+            operator: P at the contexts (C, p) of the runs.
+            runs: (C,) numbers.
+        """
+        galerkin = self._errors(operator, runs, Galerkin())
+        petrov = self._errors(operator, runs, PetrovGalerkin())
+        return torch.stack([galerkin, petrov]).mean(0)
+
+    def _errors(self, operator: Operator, runs: Tensor, dynamics: LatentField) -> Tensor:
+        c = operator.context
+        truth = self.states[runs]  # (C, T, n)
+        with torch.no_grad(), one_thread():
+            problem = self.system.problem(Path.constant(operator), c)
+            # settings are compared by many rollouts, so each is in its cheapest form
+            small = contracted(problem, dynamics, self.system.quadratic(c))
+            start = dynamics.start(problem, self.times[0], (truth[:, 0],))
+            # far below the error of a manifold
+            solution = dynamics.solve(small, start, self.times, solver=Adaptive(rtol=1e-5))
+            image = operator.decode(solution.states)
+        square = (image - truth).square().sum(-1).nanmean(1)  # (C,)
+        spread = (truth - truth.nanmean(1, keepdim=True)).square().sum(-1).nanmean(1)
+        # a run at rest has no deviation that an error could be relative to
+        least = truth.shape[-1] * (1e-3 * self.deviation) ** 2
+        error = (square / spread.clamp(min=least)).sqrt()
+        lost = (solution.status != 0) | ~error.isfinite()
+        return torch.where(lost, LOST, error.clamp(max=LOST))

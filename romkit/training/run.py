@@ -22,12 +22,11 @@ from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, FlatParameters, batches, batches_per_epoch
 from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.latent import EvenTrajectories
-from romkit.training.leftout import LeftOutRollouts
 from romkit.training.loop import Reports, seed_reports, train
 from romkit.training.loss import LossTerm, Objective, attached, check_autonomous
 from romkit.training.phase import phase_fit
 from romkit.training.recipe import Recipe
-from romkit.training.rollouts import refine
+from romkit.training.rollouts import LeftOutRollouts, refine
 from romkit.training.schedules import SCHEDULES
 from romkit.training.watch import Watch
 
@@ -46,8 +45,7 @@ def digest(tensors: Sequence[Tensor]) -> str:
 
 def _joined(reports: Reports, further: Sequence[Mapping[str, object]]) -> Reports:
     """Return reports with further facts about each seed."""
-    joined = [report | facts for report, facts in zip(reports, further, strict=True)]
-    return joined
+    return [report | facts for report, facts in zip(reports, further, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,11 @@ class Run:
         held_out = None
         if self.held_out is not None:
             held_out = self._snapshots(self.held_out, frame)
-        self._check(rows, frame)
+        # refuse data or a system that a later stage would refuse after hours
+        for _, settings in self._refinements():
+            EvenTrajectories.from_dataset(self.data, settings.every, like=rows.y)
+        if self.system is not None:
+            check_autonomous(self.system, rows, frame, times_of(self.data))
         facts = self._initialised(models, rows)
         loss = [term.prepared(rows) for term in self.plan.loss]
         # on a CPU, stacks of what its cache holds; a GPU is best filled by all seeds
@@ -125,19 +127,14 @@ class Run:
             stages.append((phase_fit, self.plan.timing))
         return stages
 
-    def _check(self, rows: Batch, frame: Frame) -> None:
-        """Raise for data or a system that a later stage would refuse after hours."""
-        for _, settings in self._refinements():
-            EvenTrajectories.from_dataset(self.data, settings.every, like=rows.y)
-        if self.system is not None:
-            check_autonomous(self.system, rows, frame, times_of(self.data))
-
     def _initialised(self, models: Sequence[Projection], rows: Batch) -> list[Mapping[str, object]]:
         """Return facts about the models' parameters from data, which they take over."""
         if self.started:
             return [{} for _ in models]
         model = models[0]
-        rows = self._start_rows(model, rows)
+        if model.takes_gaps:
+            every = self.plan.snapshots.every
+            rows = Batch.select_incomplete(self.data, model.frame, every)
         # random directions among coordinates that are sorted by energy would see the least of them
         if self.behind_basis and isinstance(model, Modulated):
             for network in models:
@@ -150,12 +147,6 @@ class Run:
             of_start = of_seed.initialise(rows.y, rows.c, *further)
             facts.append({} if of_start is None else of_start)
         return facts
-
-    def _start_rows(self, model: Projection, rows: Batch) -> Batch:
-        """Return snapshots that a model starts from."""
-        if model.takes_gaps:
-            return Batch.select_incomplete(self.data, model.frame, self.plan.snapshots.every)
-        return rows
 
     def _train_stack(
         self,
@@ -171,13 +162,12 @@ class Run:
             return reports  # POD and its like have nothing to train
         weighting = self.plan.component_weighting
         objective = Objective(stacked, loss, weighting, self.system, self.unit).to(self.device)
-        ends = [self._snapshot_loss(objective, rows, held_out, seeds)]
+        reports = _joined(reports, self._snapshot_loss(objective, rows, held_out, seeds))
         batch_size = self.plan.snapshots.batch_size
         for function, settings in self._refinements():
             call = partial(function, objective, rows, self.data, settings, seeds, batch_size)
-            ends.append(fast_or_eager(call, self._compiled(True))[0])
-        for end in ends:
-            reports = _joined(reports, end)
+            refined, _ = fast_or_eager(call, self._compiled(True))
+            reports = _joined(reports, refined)
         return reports
 
     def _ready(self, rows: Batch, loss: Sequence[LossTerm], frame: Frame) -> AnyBatch:

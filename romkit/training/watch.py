@@ -18,9 +18,6 @@ from romkit.data.trajectories import matched
 from romkit.data.units import Units
 from romkit.data.velocity import needing_velocity
 
-LINES = 20
-"""Most lines of a training in the log."""
-
 log = logging.getLogger("romkit.training")
 
 
@@ -122,7 +119,7 @@ class Watch:
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
         is_last = epoch.number == epoch.epochs - 1
-        between_lines = max(1, epoch.epochs // LINES)
+        between_lines = max(1, epoch.epochs // 20)
         if is_last or epoch.number % between_lines == 0:
             self._log(epoch)
         answer = None

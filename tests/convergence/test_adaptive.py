@@ -20,7 +20,6 @@ from romkit.solvers import (
     SciPy,
     Status,
     TorchDiffEq,
-    checked,
     checked_step,
 )
 from romkit.solvers import adaptive as room
@@ -226,7 +225,7 @@ def test_the_implicit_method_is_of_order_four_and_compiled(monkeypatch):
 
 
 def test_a_stiff_field_of_many_components_is_said(monkeypatch):
-    monkeypatch.setattr(room, "MOST_IMPLICIT", 1)
+    monkeypatch.setitem(room._implicit.__kwdefaults__, "largest", 1)
     times = torch.tensor([0.0, 40.0], dtype=T64)
     with pytest.warns(RuntimeWarning, match="stiff"):
         Adaptive()(lambda t, y: -100 * (y - 1), torch.zeros(1, 2, dtype=T64), times, engine="torch")
@@ -281,16 +280,15 @@ def test_a_relay_without_known_times_is_crossed_by_the_shortest_steps():
     assert float(solution.states[0, -1, 0]) == pytest.approx(1 - 0.7321, rel=1e-5)
 
 
-def test_fixed_steps_are_checked(monkeypatch):
+def test_fixed_steps_are_checked():
     times = torch.linspace(0, 10, 11, dtype=T64)
     step = checked_step(pendulum, STARTS[:1], times, rtol=1e-6)
     states = RK4(step)(pendulum, STARTS[:1], times).states
     assert float((states - exact(times)[:1]).abs().max()) < 3e-5
     longer = RK4(4 * step)(pendulum, STARTS[:1], times).states
     assert float((longer - exact(times)[:1]).abs().max()) > 1e-5
-    monkeypatch.setattr(checked, "MOST_STEPS", 200)
     with pytest.warns(RuntimeWarning, match="step"):
-        checked_step(pulse, torch.zeros(1, 1, dtype=T64), times, rtol=1e-9)
+        checked_step(pulse, torch.zeros(1, 1, dtype=T64), times, rtol=1e-9, most_steps=200)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -377,7 +375,7 @@ def test_members_that_take_too_many_steps_are_lost(engine):
 
 
 def test_a_run_that_slides_along_a_jump_is_given_up(monkeypatch):
-    monkeypatch.setattr(room, "PATIENCE", 500)
+    monkeypatch.setitem(Adaptive._drive.__kwdefaults__, "patience", 500)
 
     def towards_zero(t, y):
         return torch.from_numpy(-0.7 * np.sign(y.numpy()))

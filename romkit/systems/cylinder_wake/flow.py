@@ -31,7 +31,10 @@ def steady(
     Raises:
         InputError: Newton's method does not find it.
     """
-    u = _solve_stokes(flow)
+    # at Reynolds number zero
+    u = flow.inflow
+    creeping = flow.saddle(flow.stiffness)
+    u = u + flow.solve(creeping, -(flow.stiffness @ u), -(flow.divergence @ u))
     target = 0.1 / viscosity
     reached = 0.0
     step = reynolds_step
@@ -54,14 +57,6 @@ def steady(
                 fix="lower it, or take a finer mesh",
             )
     return u
-
-
-def _solve_stokes(flow: Discretisation) -> Array:
-    """(n,) the flow at Reynolds number zero."""
-    u = flow.inflow
-    factors = flow.saddle(flow.stiffness)
-    tested = -(flow.stiffness @ u)
-    return u + flow.solve(factors, tested, -(flow.divergence @ u))
 
 
 def _newton(

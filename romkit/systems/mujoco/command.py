@@ -110,7 +110,12 @@ def signal_of(
     entries = list(control)
     if any(callable(entry) for entry in entries):
         _check_number(len(entries), number)
-        return Functions(tuple(_function_or_number(entry) for entry in entries))
+        return Functions(
+            tuple(
+                entry if callable(entry) else float(tensors.finite("control", entry))
+                for entry in entries
+            )
+        )
     values = tensors.finite("control", control).double().numpy()
     if values.ndim not in (1, 2):
         raise InputError(
@@ -123,12 +128,6 @@ def signal_of(
     if values.ndim == 1:
         return Constant(values)
     return Held(values, interval)
-
-
-def _function_or_number(entry: object) -> float | Callable[[float], float]:
-    if callable(entry):
-        return entry
-    return float(tensors.finite("control", entry))
 
 
 def _check_number(count: int, number: int) -> None:

@@ -105,7 +105,13 @@ class Joints(NamedTuple):
         v[..., velocities] = rates[..., positions]
         for quaternion, angular in self._turns():
             u = q[..., quaternion]
-            v[..., angular] = _angular(u, rates[..., quaternion])
+            rate = rates[..., quaternion]
+            # ω = 2 ū u̇ (..., 3) of unit quaternions u (..., 4) and their rates
+            conjugate = u * [1, -1, -1, -1]
+            scalar = rate[..., :1]
+            vector = rate[..., 1:]
+            product = _turned(conjugate, vector)[..., 1:]
+            v[..., angular] = 2 * (product + scalar * conjugate[..., 1:])
         return q, v
 
     def second(self, q: Array, v: Array, a: Array) -> Array:
@@ -139,15 +145,6 @@ def _check_names(names: list[str]) -> None:
             got=f"{', '.join(repeated)} twice",
             fix="give every joint a name of its own",
         )
-
-
-def _angular(u: Array, rate: Array) -> Array:
-    """ω = 2 ū u̇ (..., 3) of unit quaternions u (..., 4) and their rates."""
-    conjugate = u * [1, -1, -1, -1]
-    scalar = rate[..., :1]
-    vector = rate[..., 1:]
-    product = _turned(conjugate, vector)[..., 1:]
-    return 2 * (product + scalar * conjugate[..., 1:])
 
 
 def _turned(u: Array, w: Array) -> Array:

@@ -145,16 +145,17 @@ def _allowed_pairs(model: "mujoco.MjModel") -> ArrayPair:
     # MuJoCo's own rule: the type of one and the mask of the other share a bit
     shared = (types[i] & masks[j]) | (types[j] & masks[i])
     matching = shared != 0
-    first_geoms = np.concatenate([i[matching], model.pair_geom1])
-    second_geoms = np.concatenate([j[matching], model.pair_geom2])
-    return first_geoms, second_geoms
+    return np.concatenate([i[matching], model.pair_geom1]), np.concatenate(
+        [j[matching], model.pair_geom2]
+    )
 
 
 def constants(model: "mujoco.MjModel") -> Numbers:
     """Return numbers of a compiled model that its motion may depend on, but for its step and its
     start.
     """
-    shapes = _shapes_matter(model)
+    # where bodies touch, in a fluid, or below a tendon
+    shapes = _has_contacts(model) or _has_fluid(model) or bool(model.ntendon or model.nflex)
     arrays = {}
     for name in dir(model):
         value = getattr(model, name)
@@ -183,12 +184,6 @@ def _is_inert(name: str, shapes: bool) -> bool:
     if word in SHAPES and not shapes:
         return True
     return word in INERT or name.endswith(INERT_ENDS)
-
-
-def _shapes_matter(model: "mujoco.MjModel") -> bool:
-    if _has_contacts(model) or _has_fluid(model):
-        return True
-    return bool(model.ntendon or model.nflex)
 
 
 def same(a: Numbers, b: Numbers) -> bool:

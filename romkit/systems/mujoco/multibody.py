@@ -100,10 +100,31 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> Pair:
     mass = torch.diag_embed(tree.armature + 0 * q)
     frames = [_world(tree, q)]
     for body in tree.bodies[1:]:
-        frame = _placed(body, frames[body.parent], q, v)
+        parent = frames[body.parent]
+        # the frame of a body behind its joints
+        frame = parent.moved(matvec(parent.R, body.position))
+        frame = frame._replace(R=parent.R @ body.rotation)
+        for joint in body.joints:
+            step = q[..., joint.k] - joint.reference
+            step = step.unsqueeze(-1)
+            rate = v[..., joint.k].unsqueeze(-1)
+            if joint.slides:
+                frame = _slid(frame, joint, step, rate)
+            else:
+                frame = _turned(frame, joint, step, rate)
         frames.append(frame)
         centre = frame.moved(matvec(frame.R, body.centre))
-        V, W = _jacobians(centre, q)
+        # V and W (..., 3, n) of the point and the body of a frame
+        none = torch.zeros_like(centre.x)
+        linear = [none] * q.shape[-1]
+        angular = [none] * q.shape[-1]
+        for k, axis, anchor in centre.joints:
+            if anchor is None:
+                linear[k] = axis + none
+            else:
+                linear[k] = cross(axis, centre.x - anchor)
+                angular[k] = axis + none
+        V, W = torch.stack(linear, dim=-1), torch.stack(angular, dim=-1)
         inertia = frame.R @ body.inertia @ frame.R.mT
         m = body.mass.unsqueeze(-1)
         of_motion = m.unsqueeze(-1) * (V.mT @ V)
@@ -123,21 +144,6 @@ def _world(tree: Tree, q: Tensor) -> Placement:
     eye = torch.eye(3, dtype=q.dtype, device=q.device)
     R = eye + 0 * zero.unsqueeze(-1)
     return Placement(R, zero, zero, zero, zero, zero)
-
-
-def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
-    """Return the frame of a body behind its joints."""
-    frame = parent.moved(matvec(parent.R, body.position))
-    frame = frame._replace(R=parent.R @ body.rotation)
-    for joint in body.joints:
-        step = q[..., joint.k] - joint.reference
-        step = step.unsqueeze(-1)
-        rate = v[..., joint.k].unsqueeze(-1)
-        if joint.slides:
-            frame = _slid(frame, joint, step, rate)
-        else:
-            frame = _turned(frame, joint, step, rate)
-    return frame
 
 
 def _slid(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
@@ -160,20 +166,6 @@ def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Place
     joints = (*frame.joints, (joint.k, axis, hinge.x))
     hinge = hinge._replace(R=R, omega=omega, alpha=alpha, joints=joints)
     return hinge.moved(-matvec(R, joint.anchor))
-
-
-def _jacobians(frame: Placement, q: Tensor) -> Pair:
-    """V and W (..., 3, n) of the point and the body of a frame."""
-    none = torch.zeros_like(frame.x)
-    linear = [none] * q.shape[-1]
-    angular = [none] * q.shape[-1]
-    for k, axis, anchor in frame.joints:
-        if anchor is None:
-            linear[k] = axis + none
-        else:
-            linear[k] = cross(axis, frame.x - anchor)
-            angular[k] = axis + none
-    return torch.stack(linear, dim=-1), torch.stack(angular, dim=-1)
 
 
 def rotation(axis: Tensor, angle: Tensor) -> Tensor:

@@ -187,12 +187,11 @@ class ModelParameter:
 
     def commands(self, model: "mujoco.MjModel", value: float) -> dict[int, float]:
         """Return controls that it sets, by their place among those of a compiled model."""
-        controls = {
+        return {
             target.address(model): factor * value
             for target, factor in self._targets()
             if target.is_command
         }
-        return controls
 
     def _targets(self) -> list[tuple[Target, float]]:
         if callable(self.sets):

@@ -101,7 +101,10 @@ class MuJoCo(MechanicalSystem):
         self.parameters = context
         self.contacts = bool(contacts)
         self.name = _or(name, Path(path).stem)
-        self.context = tuple(_described(key, parameter) for key, parameter in context.items())
+        self.context = tuple(
+            ContextParameter(key, entry.units, entry.low, entry.high, entry.long_name or key)
+            for key, entry in context.items()
+        )
         self.spec = _read(path)
         middle = self._compiled_middle()
         model.check_state(middle)
@@ -119,7 +122,14 @@ class MuJoCo(MechanicalSystem):
         if start is not None:
             (state,) = tensors.states("start", start, middle.nq, 1)
             self._start = state.numpy()
-        self._check_quaternions(self._positions(middle))
+        for place, _ in self.joints.turns:
+            if not self._positions(middle)[place : place + 4].any():
+                raise InputError(
+                    "start",
+                    expected="quaternions",
+                    got="a quaternion of zeros",
+                    fix="give 1, 0, 0, 0 for no rotation",
+                )
         self.control = self._signal(control, middle)
         self._unsmooth = model.unsmooth(middle)
         self._check_parameters()
@@ -249,21 +259,17 @@ class MuJoCo(MechanicalSystem):
 
     def _commands(self, models: Sequence["mujoco.MjModel"], rows: Array) -> Commands:
         """Commands of models at contexts (N, p)."""
-        tables = [
-            self._table(compiled, values) for compiled, values in zip(models, rows, strict=True)
-        ]
+        tables = []
+        for compiled, values in zip(models, rows, strict=True):
+            table = {}  # of commands by actuator
+            for parameter, value in zip(self.parameters.values(), values, strict=True):
+                table |= parameter.commands(compiled, float(value))
+            tables.append(table)
         if not tables:
             return Commands(self.control, [], np.zeros((0, 0)))
         places = sorted(tables[0])
         columns = [[table[place] for place in places] for table in tables]
         return Commands(self.control, places, np.array(columns, dtype=float))
-
-    def _table(self, compiled: "mujoco.MjModel", values: Array) -> dict[int, float]:
-        """Commands that the parameters set at a context (p,), by actuator."""
-        table = {}
-        for parameter, value in zip(self.parameters.values(), values, strict=True):
-            table |= parameter.commands(compiled, float(value))
-        return table
 
     # -- the field -------------------------------------------------------------------------------
 
@@ -318,15 +324,11 @@ class MuJoCo(MechanicalSystem):
         models = functools.partial(self._compiled, context)
         joints = self.joints
         controls = None
-        if self._has_actuators:
+        if self.control(np.zeros(1)).shape[-1]:
             controls = self._commands(models(), self._rows(context)).at
         return engine.Simulator(
             self.only_solver, self.step, models, joints.of_states, joints.states, controls
         )
-
-    @property
-    def _has_actuators(self) -> bool:
-        return self.control(np.zeros(1)).shape[-1] > 0
 
     def advice(self, context: Tensor) -> str:
         """Remedy for a simulation that is lost."""
@@ -356,16 +358,6 @@ class MuJoCo(MechanicalSystem):
         return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
 
     # -- checks ----------------------------------------------------------------------------------
-
-    def _check_quaternions(self, start: Array) -> None:
-        for place, _ in self.joints.turns:
-            if not start[place : place + 4].any():
-                raise InputError(
-                    "start",
-                    expected="quaternions",
-                    got="a quaternion of zeros",
-                    fix="give 1, 0, 0, 0 for no rotation",
-                )
 
     def _check_motion(self, motion: object, times: Tensor, contexts: Tensor) -> None:
         """Nothing is left to check: parameters without effect are refused with the model."""
@@ -439,11 +431,6 @@ class MuJoCo(MechanicalSystem):
 def _or(value: T | None, default: T) -> T:
     """Return the value, or the default for None."""
     return default if value is None else value
-
-
-def _described(name: str, parameter: ModelParameter) -> ContextParameter:
-    long_name = parameter.long_name or name
-    return ContextParameter(name, parameter.units, parameter.low, parameter.high, long_name)
 
 
 def _single_targets(parameter: ModelParameter) -> dict[str, ModelParameter]:

@@ -57,12 +57,14 @@ class Driven(NamedTuple):
             force = engine.affine_forces(model, control)
             forces.append(force)
             if not commands.constant:
-                gains.append(_gains(model, force))
+                # forces by each control alone, beside those of none
+                of_units = [engine.affine_forces(model, unit) for unit in np.eye(model.nu)]
+                gains.append(np.stack(of_units) - force)
         drive, stiffness, damping = _stacked(forces, lead).unbind(-2)
         gravity = _stacked([engine.gravity(model) for model in models], lead)
-        bodies = _bodies(models[0], tables)
-        armature = tables["dof_armature"]
-        tree = multibody.Tree(bodies, gravity, drive, stiffness, damping, armature)
+        tree = multibody.Tree(
+            _bodies(models[0], tables), gravity, drive, stiffness, damping, tables["dof_armature"]
+        )
         if commands.constant:
             return cls(tree, None, commands, lead)
         return cls(tree, _stacked(gains, lead), commands, lead)
@@ -106,12 +108,6 @@ def _stacked(rows: Sequence[Array], lead: Shape) -> Tensor:
     return torch.from_numpy(np.stack(rows)).reshape(*lead, *shape)
 
 
-def _gains(model: "mujoco.MjModel", unforced: Array) -> Array:
-    """(nu, 3, nv) forces for each unit of a command: affine actuators are linear in it."""
-    gains = [engine.affine_forces(model, unit) - unforced for unit in np.eye(model.nu)]
-    return np.stack(gains)
-
-
 def _bodies(model: "mujoco.MjModel", tables: Tensors) -> tuple[multibody.Body, ...]:
     rotations = _matrices(tables["body_quat"])
     principal = _matrices(tables["body_iquat"])
@@ -119,10 +115,13 @@ def _bodies(model: "mujoco.MjModel", tables: Tensors) -> tuple[multibody.Body, .
     slides = model.jnt_type == SLIDE
 
     def joint(k: int) -> multibody.Joint:
-        axis = tables["jnt_axis"][..., k, :]
-        anchor = tables["jnt_pos"][..., k, :]
-        reference = tables["qpos0"][..., k]
-        return multibody.Joint(k, slides[k], axis, anchor, reference)
+        return multibody.Joint(
+            k,
+            slides[k],
+            tables["jnt_axis"][..., k, :],
+            tables["jnt_pos"][..., k, :],
+            tables["qpos0"][..., k],
+        )
 
     def body(b: int) -> multibody.Body:
         begin = int(model.body_jntadr[b])

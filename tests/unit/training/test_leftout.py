@@ -9,7 +9,7 @@ from romkit.data import ContextParameter
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.numerics import LOST
 from romkit.systems import System
-from romkit.training.leftout import LeftOutRollouts
+from romkit.training.rollouts import LeftOutRollouts
 
 CONTEXTS = [0.5, 0.8, 1.0, 1.3, 1.6, 2.0]
 
