@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from romkit.learning.contexts import describe_context
 from romkit.learning.errors import mean_kept
 from romkit.learning.judged import Judged
 from romkit.learning.rollouts import quiet
-
-if TYPE_CHECKING:
-    from romkit.learning.learned import Learned
 
 EXACT = 1e-9
 """Relative rounding of a span that has four digits."""
@@ -48,14 +44,14 @@ OF_LAW = (
 )
 
 
-def write_page(learned: "Learned", folder: Path) -> Path:
+def write_page(learned: Judged, folder: Path) -> Path:
     """Write REPORT.md with pictures into a folder."""
     files.make_folder(folder)
     pictures = _pictures(learned, folder)
     made_by = ", ".join(f"{name} {version}" for name, version in versions().items())
     sections = [
         "# A reduced model of your runs",
-        *_paragraphs(learned.facts()),
+        *_paragraphs(words.facts(learned)),
         f"## {words.HEADLINE.capitalize()}",
         _measure(learned),
         _runs_table(learned),
@@ -88,12 +84,12 @@ def _paragraphs(facts: Mapping[str, str]) -> list[str]:
     return paragraphs
 
 
-def _equations(learned: "Learned") -> list[str]:
+def _equations(learned: Judged) -> list[str]:
     """Return the section with the equations of latents; none where they cannot be read, or are a
     fact.
     """
     lines = words.equations(learned)
-    if not lines or "law" in learned.facts():
+    if not lines or "law" in words.facts(learned):
         return []
     text = "\n".join(lines)
     section = ["## Equations", f"```text\n{text}\n```"]
