@@ -295,29 +295,38 @@ def rungs(
     Raises:
         InputError: there are no candidates, of any number of latents.
     """
-    n = spaces.data.sizes["component"]
-    useless: list[Estimator] = []
     refusals: list[InputError] = []
     has_any = False
-    # fields whose law is the same at every cell need no manifold
-    of_cells = ["cells"] if kinds is None else kinds
-    fields = [law for law in map(law_settings, of_cells) if isinstance(law, CellLaw)]
-    if fields and latent_dim in (None, n):
-        rung = _list_laws(spaces, 0, fields, seconds, seed, refusals)
-        has_any = bool(rung)
+    for rung in _all_rungs(spaces, latent_dim, kinds, seconds, seed, refusals):
+        has_any = has_any or bool(rung)
         yield rung
+    if not has_any:
+        raise refusals[0]
+
+
+def _all_rungs(
+    spaces: Spaces,
+    latent_dim: int | None,
+    kinds: Sequence[str | Estimator] | None,
+    seconds: float,
+    seed: int,
+    refusals: list[InputError],
+) -> "Iterator[list[ModelCandidate]]":
+    """Yield the rungs, empty ones too; refusals are noted."""
+    n = spaces.data.sizes["component"]
+    # fields whose law is the same at every cell need no manifold
+    cell_laws = [law for law in map(law_settings, kinds or ["cells"]) if isinstance(law, CellLaw)]
+    if latent_dim in (None, n):
+        yield _list_laws(spaces, 0, cell_laws, seconds, seed, refusals)
+    useless: list[Estimator] = []
     for latents in _ladder(n, latent_dim):
         # equations of physical quantities have few terms
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else BOUNDED
-        of_laws = usual if kinds is None else kinds
-        settings = map(law_settings, of_laws)
-        rung = _list_laws(spaces, latents, settings, seconds, seed, refusals)
-        has_any = has_any or bool(rung)
-        rung = [candidate for candidate in rung if candidate.estimator not in useless]
+        settings = map(law_settings, kinds or usual)
+        laws = _list_laws(spaces, latents, settings, seconds, seed, refusals)
+        rung = [candidate for candidate in laws if candidate.estimator not in useless]
         yield rung
         useless += _useless(rung, Policy())
-    if not has_any:
-        raise refusals[0]
 
 
 def rational_laws(

@@ -149,15 +149,8 @@ def law(
         raise _refusal(candidates)
     fit, trial = best
     candidate = cast("LawCandidate", trial.candidate)
-    samples, judge = candidate.space(ALL)
-    if candidate.estimator.refine:
-        fit = refined(fit, samples, judge)
-    without_noise = jointly(fit, samples, seconds)
-    if is_physical and without_noise is fit:
-        # equations of physical quantities are read; those of latents are not
-        fit = short(fit, candidate, seconds)
-    else:
-        fit = without_noise
+    samples, _ = candidate.space(ALL)
+    fit = _finished(fit, candidate, is_physical, seconds)
     _warn(fit, trial, policy)
     report = write_report(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
@@ -168,15 +161,25 @@ def law(
     return copy_to_device(add_phase(fit, projection, data), "cpu")
 
 
+def _finished(
+    law: LearnedField, candidate: LawCandidate, is_physical: bool, seconds: float
+) -> LearnedField:
+    """Refine the law of all runs, take the noise out of their states, or drop terms."""
+    samples, judge = candidate.space(ALL)
+    if candidate.estimator.refine:
+        law = refined(law, samples, judge)
+    without_noise = jointly(law, samples, seconds)
+    if is_physical and without_noise is law:
+        # equations of physical quantities are read; those of latents are not
+        return short(law, candidate, seconds)
+    return without_noise
+
+
 def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> LearnedField:
     """Drop the terms that left-out runs do not ask for of polynomials in few variables; laws of
     others, and of other kinds, stay as they are.
     """
-    # kinds of equations with more structure than their terms keep all of these
-    is_equation = type(law) is Equation and law.coefficients.ndim == 2
-    if not is_equation or not isinstance(law.basis.library, Polynomial):
-        return law
-    if len(law.basis.variables) > READABLE:
+    if not _is_readable(law):
         return law
     samples, judge = candidate.space(ALL)
     folds = [drop_runs(samples, judge, rows) for rows in candidate.folds]
@@ -197,6 +200,14 @@ def short(law: LearnedField, candidate: LawCandidate, seconds: float) -> Learned
         policy.logarithms(errors_of(every, each).numpy(force=True)) for each in (shorter, law)
     ]
     return shorter if policy.is_as_good(*of_both) else law
+
+
+def _is_readable(law: LearnedField) -> bool:
+    """Tell whether a law is one polynomial in few variables."""
+    # kinds of equations with more structure than their terms keep all of these
+    if type(law) is not Equation or law.coefficients.ndim != 2:
+        return False
+    return isinstance(law.basis.library, Polynomial) and len(law.basis.variables) <= READABLE
 
 
 def law_settings(kind: str | Estimator) -> Estimator:
