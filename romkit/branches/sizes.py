@@ -55,8 +55,8 @@ def sizes(
     if is_large.any():
         typical = np.sqrt((largest[is_large] ** 2).mean())
     for k in np.flatnonzero(~is_known).tolist():
-        own = _linearity_error(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
-        at_rest = [estimate for estimate in (own, response[k]) if estimate > moves[0]]
+        sensitivity = _linearity_error(field(2 * len(moves) + 1), w, k, slopes[:, k], moves)
+        at_rest = [estimate for estimate in (sensitivity, response[k]) if estimate > moves[0]]
         size[k] = min(at_rest, default=typical)
     return np.where(largest > SMALL * size, largest, size)
 
@@ -88,8 +88,8 @@ def _linearity_error(field: Field, w: Array, k: int, slopes: Array, moves: Array
     t = torch.zeros((), dtype=torch.float64)
     with torch.no_grad(), one_thread():
         rates = field(t, torch.from_numpy(states)).numpy()[:, row]
-    rest, ahead, behind = rates[0], *np.split(rates[1:], 2)
-    even = np.abs((ahead + behind) / 2 - rest)
+    base, ahead, behind = rates[0], *np.split(rates[1:], 2)
+    even = np.abs((ahead + behind) / 2 - base)
     odd = np.abs((ahead - behind) / 2 - slopes[row] * moves)
     with np.errstate(invalid="ignore"):
         is_linear = even + odd <= np.abs(slopes[row] * moves)

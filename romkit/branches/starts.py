@@ -96,7 +96,7 @@ def crossing(
         if direction is None:
             continue
         across, signature = direction
-        if not any(np.abs(signature - other).max() < alike for other, _ in kinds):
+        if not any(np.abs(signature - function).max() < alike for function, _ in kinds):
             kinds.append((signature, across))
     if not kinds:
         return None

@@ -122,9 +122,9 @@ def _verify_line(branch: xr.Dataset, system: System) -> Line:
     line = Line(model, name, branch.attrs["range"], fixed)
     if "period" in branch:
         line.period = float(branch["period"][0])
-    first = state.values[0]
+    start = state.values[0]
     largest = np.abs(state.values).max(0)
-    line.measure(np.stack([first, largest]))
+    line.measure(np.stack([start, largest]))
     return line
 
 
@@ -189,10 +189,10 @@ def _full_special(
     ahead.forced = line.forced
     full = ahead.branch(branch.attrs["kind"])
     guess = np.append(guesses[before, :-1], 0.0)
-    first = full.at(guess)
-    if first is None:
+    start = full.at(guess)
+    if start is None:
         return guesses[0] * np.nan
-    for _, events in full.points(first, 8 * before_special):
+    for _, events in full.points(start, 8 * before_special):
         for name, point in events:
             if name == kind:
                 parameter = origin + onward * point.u[-1]

@@ -165,16 +165,16 @@ def links(units: Units, output: Signal, which: int) -> Links:
     size = units.sizes[which]
     columns = slice(offset, offset + size)  # of the input
     # each unit by the input and by the units that are kept
-    known = torch.zeros(units.columns, units.columns, dtype=torch.float64)
-    known[columns, :size] = torch.eye(size, dtype=torch.float64)
+    matched = torch.zeros(units.columns, units.columns, dtype=torch.float64)
+    matched[columns, :size] = torch.eye(size, dtype=torch.float64)
     identity = torch.eye(units.columns, dtype=torch.float64)
     blocks: list[Block] = []
     used = size
     for arguments in units.blocks:
-        rows = [_wide(x.rows, units.columns) @ known for x, _ in arguments]
+        rows = [_wide(x.rows, units.columns) @ matched for x, _ in arguments]
         moved = [(row != 0).any(1) for row in rows]
         end = start + len(rows[0])
-        of_units = known[start:end]
+        of_units = matched[start:end]
         free = torch.zeros_like(moved[0])  # whose derivative by what moves is not known exactly
         for row, moves, (_, gain) in zip(rows, moved, arguments, strict=True):
             of_units += gain.middle.unsqueeze(1) * row
@@ -186,12 +186,12 @@ def links(units: Units, output: Signal, which: int) -> Links:
             of_units[free] = identity[used : used + number]
             used += number
         start = end
-    last = _wide(output.rows, units.columns) @ known
+    last = _wide(output.rows, units.columns) @ matched
     enclosure = 0.0
     if size:
         # the norm of the gradient by the input is bounded by that of its entries
         entries = output.middle[:, columns], output.spread[:, columns]
-        enclosure = float(sum(torch.linalg.matrix_norm(part, 2) for part in entries))
+        enclosure = float(sum(torch.linalg.matrix_norm(signal, 2) for signal in entries))
     return Links(size, tuple(blocks), last[:, :used], enclosure)
 
 

@@ -278,8 +278,8 @@ class _Reader:
             signals.append(Signal(*fields))
 
         def function(*jets: Jet) -> Jet:
-            known = {id(source): jet for source, jet in zip(x.sources, jets, strict=True)}
-            return x.jet(known)
+            value = {id(source): jet for source, jet in zip(x.sources, jets, strict=True)}
+            return x.jet(value)
 
         def flat(end: Tensor) -> Tensor:
             return end.expand(shape).flatten()

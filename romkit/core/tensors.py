@@ -231,13 +231,13 @@ def copy_to_device(value: Value, device: torch.device | str) -> Value:
     elif isinstance(value, torch.nn.Module):
         moved = copy.deepcopy(value).to(device)
     elif isinstance(value, tuple):
-        parts = [copy_to_device(part, device) for part in value]
-        moved = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        tensors_ = [copy_to_device(tensor_, device) for tensor_ in value]
+        moved = type(value)(*tensors_) if hasattr(value, "_fields") else tuple(tensors_)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         moved = copy.copy(value)
-        for name, part in vars(value).items():
+        for name, tensor_ in vars(value).items():
             # in place of __init__, which frozen classes may not accept all of
-            object.__setattr__(moved, name, copy_to_device(part, device))
+            object.__setattr__(moved, name, copy_to_device(tensor_, device))
     return cast("Value", moved)
 
 

@@ -108,11 +108,11 @@ def _designs(
     terms = Monomials(w.shape[-1], 2)(w).numpy()
     mean = np.stack([np.nanmean(terms[:, segment], 1) for segment in between], 1)
     c = (path[:, 1:] + path[:, :-1]) / 2
-    one, latents = mean[..., :1], 1 + w.shape[-1]
+    design, latents = mean[..., :1], 1 + w.shape[-1]
     return {
-        "none": one[..., :0],
-        "constant": one,
-        "c": np.concatenate([one, c], -1),
+        "none": design[..., :0],
+        "constant": design,
+        "c": np.concatenate([design, c], -1),
         "c and z": np.concatenate([mean[..., :latents], c], -1),
         "c and products of z": np.concatenate([mean, c], -1),
     }
@@ -184,12 +184,12 @@ class DriftingContext:
         """
         from scipy.integrate import solve_ivp  # slow to import
 
-        found = self.found
-        scale, motion = found.frame.scale, found.discovery.motion
-        family = found.discovery.posterior.family
-        fixed, _ = found._placed_context(known)
+        placed = self.found
+        scale, motion = placed.frame.scale, placed.discovery.motion
+        family = placed.discovery.posterior.family
+        fixed, _ = placed._placed_context(known)
         state = torch.from_numpy(np.asarray(initial_state, dtype=float))
-        start = scale.scaled(found.frame.latents(state)).numpy()
+        start = scale.scaled(placed.frame.latents(state)).numpy()
         m = len(start)
 
         def rates(_: float, joint: Array) -> Array:
@@ -201,11 +201,11 @@ class DriftingContext:
         times = dt * np.arange(round(duration / dt) + 1)
         begin = np.concatenate([start, np.asarray(hidden, dtype=float)])
         run = solve_ivp(rates, (0, times[-1]), begin, t_eval=times, rtol=1e-8, atol=1e-10)
-        states = found.frame.states(torch.from_numpy(run.y[:m].T)).numpy()
-        coords = {"time": times, "component": found.data["component"].values}
+        states = placed.frame.states(torch.from_numpy(run.y[:m].T)).numpy()
+        coords = {"time": times, "component": placed.data["component"].values}
         context = (("time", "parameter"), run.y[m:].T)
         forecast = {"state": (("time", "component"), states), "context": context}
-        return xr.Dataset(forecast, coords | {"parameter": list(found.names)})
+        return xr.Dataset(forecast, coords | {"parameter": list(placed.names)})
 
     def __repr__(self) -> str:
         errors = ", ".join(f"{error:.2g} ({name})" for name, error in self.errors.items())

@@ -149,12 +149,12 @@ class Estimate:
         fine, family, start, error = Extrapolated.extrapolate(at.end)
         at = replace(at, end=Expanded.expand(fine.fit, family, start))
         of_steps = error[family.theta.numel() :]  # (r,)
-        own = residual_noise(fine, family.hidden.numel())
+        spread = residual_noise(fine, family.hidden.numel())
         # noise of two fits together
-        freedom = own.freedom + posterior.noise.freedom
-        weight, complement = own.freedom / freedom, posterior.noise.freedom / freedom
-        variance = weight * own.variance + complement * posterior.noise.variance
-        of_latents = weight * own.of_latents + complement * posterior.noise.of_latents
+        freedom = spread.freedom + posterior.noise.freedom
+        weight, complement = spread.freedom / freedom, posterior.noise.freedom / freedom
+        variance = weight * spread.variance + complement * posterior.noise.variance
+        of_latents = weight * spread.of_latents + complement * posterior.noise.of_latents
         noise = Noise(variance, freedom, of_latents)
         shots = fine.fit.shots
         blocks = fine.fit.blocks(family, start)

@@ -208,12 +208,12 @@ def _group_parameters(data: xr.Dataset, known: Names, group: Array, names: Array
     for column, name in enumerate(known):
         of_runs = data[name].values.astype(float)
         for row in range(len(names)):
-            own = np.unique(of_runs[group == row])
-            if len(own) != 1 or not np.isfinite(own[0]):
-                got = f"{', '.join(f'{value:g}' for value in own[:3])} in {names[row]}"
+            columns = np.unique(of_runs[group == row])
+            if len(columns) != 1 or not np.isfinite(columns[0]):
+                got = f"{', '.join(f'{value:g}' for value in columns[:3])} in {names[row]}"
                 fix = "give runs of other values a group of their own"
                 raise InputError(name, expected="one value in a group", got=got, fix=fix)
-            values[row, column] = own[0]
+            values[row, column] = columns[0]
     return values
 
 

@@ -37,8 +37,8 @@ def warn_if_undetermined(
     listed = ", ".join(names[:named])
     if len(names) > named:
         listed += ", ..."
-    several = ", ".join(str(relation) for relation in relations(_first(samples)))
-    reason = f" ({several} in all samples)" if several else ""
+    text = ", ".join(str(relation) for relation in relations(_first(samples)))
+    reason = f" ({text} in all samples)" if text else ""
     warn(
         f"{what}: expected terms that the samples tell apart, got {listed}, of which other "
         f"coefficients fit as well{reason}; trust the law near its samples alone, lower the degree, or add "

@@ -66,5 +66,5 @@ def _first_contexts(samples: LatentSamples) -> np.ndarray:
     """Context (C, p) of each trajectory at its first time, of all problems side by side."""
     p = samples.context.shape[-1] - len(samples.control_names)
     assert samples.times is not None  # of whole trajectories
-    first = one_axis(samples.context)[:, :: len(samples.times), :p]
-    return first.movedim(0, 1).flatten(1).cpu().numpy()
+    contexts = one_axis(samples.context)[:, :: len(samples.times), :p]
+    return contexts.movedim(0, 1).flatten(1).cpu().numpy()

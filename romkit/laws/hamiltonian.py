@@ -432,8 +432,8 @@ class _Shape:
         norm = (outer * J).norm() / math.sqrt(self.m)
         J = outer * J / norm
         R = outer * (L @ L.mT) / norm if self.corners else torch.zeros_like(J).unsqueeze(0)
-        first = J[torch.triu_indices(self.m, self.m, 1).unbind()]
-        leads = first[first.abs().argmax()]
+        entries = J[torch.triu_indices(self.m, self.m, 1).unbind()]
+        leads = entries[entries.abs().argmax()]
         sign = -1.0 if leads < 0 and not self.corners else 1.0
         energy = sign * norm * h / tau  # (K - 1, q)
         energy = torch.cat([torch.zeros_like(energy[:1]), energy])
@@ -444,10 +444,10 @@ class _Shape:
             self._coefficients(eta, basis, samples) / tau,
             f"shooting of {samples.source}, with an energy",
         )
-        known = {part.name: getattr(law, part.name) for part in fields(Equation)}
+        attributes = {field.name: getattr(law, field.name) for field in fields(Equation)}
         of_energy = replace(self.basis, library=Polynomial(self.energy.degree))
         return HamiltonianLaw(
-            **known,
+            **attributes,
             energy_basis=of_energy,
             energy_coefficients=energy.reshape(-1, 1),
             interconnection=sign * J,

@@ -475,11 +475,11 @@ def _excess_noise(law: Equation, samples: LatentSamples) -> Tensor | None:
     if noise(problem.runs) <= NOISY:
         return None
     structure = Structure(problem.motion, law.coefficients != 0)
-    left = end_residual(structure, problem.runs, problem.theta(law.coefficients), POLISHED)
-    if float(left.square().mean().sqrt()) <= NOISY:
+    residual = end_residual(structure, problem.runs, problem.theta(law.coefficients), POLISHED)
+    if float(residual.square().mean().sqrt()) <= NOISY:
         return None
     _, largest = box(samples)
-    return torch.minimum(_noise(samples), left * largest)
+    return torch.minimum(_noise(samples), residual * largest)
 
 
 def _noise(samples: LatentSamples) -> Tensor:
@@ -551,12 +551,12 @@ def _whole(
     structure = Structure(problem.motion, free)
     smooth_runs = replace(runs, states=smooth)
     zero = free.double() * 0
-    first = levenberg_marquardt(
+    coarse = levenberg_marquardt(
         shots(structure, smooth_runs, zero, 1, Hold(ridge=ridge), FINE).expanded(zero),
         trials=ROUNDS,
         relative=SETTLED,
     )
-    return estimate(structure, runs, deviation, first.theta, smooth)
+    return estimate(structure, runs, deviation, coarse.theta, smooth)
 
 
 def _measured(runs: Runs, samples: LatentSamples, deviation: Tensor) -> tuple[Tensor, Tensor]:
@@ -583,8 +583,8 @@ def _left_out(
 
 def followed(law: Equation, samples: LatentSamples, deviation: Tensor) -> np.ndarray:
     """Return distances (k,) of runs, in blocks, from the nearest trajectories of a law [noise]."""
-    found = _nearest(law, samples, deviation)
-    squares = found.problem.squares(found.theta, found.states) / samples.inputs.shape[-1]
+    placed = _nearest(law, samples, deviation)
+    squares = placed.problem.squares(placed.theta, placed.states) / samples.inputs.shape[-1]
     blocks = [block.mean(1) for block in squares.tensor_split(BLOCKS, 1)]
     return torch.cat(blocks).sqrt().numpy()
 

@@ -370,9 +370,9 @@ def _find_shift(cycle: Cycle, target: Cycle, *, shifts: int = 4096) -> float:
 
     `shifts`: shifts along an orbit that are tried to align it with its neighbour.
     """
-    own, other = _complex(cycle.series), _complex(target.series)
-    harmonics = min(len(own), len(other))
-    products = (own[:harmonics] * other[:harmonics].conj()).sum(-1)
+    series, target_series = _complex(cycle.series), _complex(target.series)
+    harmonics = min(len(series), len(target_series))
+    products = (series[:harmonics] * target_series[:harmonics].conj()).sum(-1)
     spectrum = products.new_zeros(shifts)
     spectrum[1 : harmonics + 1] = products
     overlap = torch.fft.ifft(spectrum).real  # (SHIFTS,)

@@ -84,14 +84,14 @@ class NeuralODEModel(LearnedField):
     def right_hand_side(self, c: Tensor) -> TensorMap:
         """Map w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
-        (first, offset), *rest = self._scaled(c)
+        (first, offset), *layers = self._scaled(c)
         if self.context.names:
             scaled = self.context.on(c)(c)
             offset = affine(scaled, first[..., d:, :], offset)
 
         def g(w: Tensor) -> Tensor:
             y = affine(w, first[..., :d, :], offset)
-            for weight, bias in rest:
+            for weight, bias in layers:
                 y = affine(y.tanh(), weight, bias)
             return y
 

@@ -260,14 +260,14 @@ def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
     context = c[:, :-1].flatten(0, 1)
     inputs = c[:, 1:, c.shape[-1] - linear :]
     later = inputs.flatten(0, 1)
-    known = torch.cat([before, constant, context, later], dim=-1)
-    complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
+    regressors = torch.cat([before, constant, context, later], dim=-1)
+    complete = torch.cat([regressors, after], dim=-1).isfinite().all(-1)
     if not bool(complete.any()):
         expected = "neighbours in time"
         got = "a gap between any two samples"
         fix = "take a law that needs single samples, or data without gaps"
         raise InputError("data", expected=expected, got=got, fix=fix)
-    return Steps(known[complete], before[complete], after[complete])
+    return Steps(regressors[complete], before[complete], after[complete])
 
 
 def _generator(operator: Array, step: float) -> Tensor:

@@ -57,8 +57,8 @@ class Orbit:
         start, _ = _polygon_points(points, number, share)  # (..., 1, m)
         begin, lasts = _phases(number, phase)
         turns = align(self.frequency, z) * (times - times[0])  # (..., T)
-        first = phase[..., :1]
-        wanted = first + (begin + share * lasts + turns - first) % 1  # (..., T)
+        phase0 = phase[..., :1]
+        wanted = phase0 + (begin + share * lasts + turns - phase0) % 1  # (..., T)
         number = torch.searchsorted(phase, wanted, right=True) - 1
         number = number.clamp(0, NODES - 1)
         begin, lasts = _phases(number, phase)

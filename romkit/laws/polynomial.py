@@ -421,12 +421,12 @@ class Fit:
     def longest_windows(self, theta: Tensor) -> Stage:
         """Return coefficients before a fit to the longest windows that are informative."""
         runs = self.problem.runs
-        whole = self._whole_runs(theta)
+        complete = self._whole_runs(theta)
         plan = [Stage(duration, length, theta) for duration, length in lengths(runs)[:-1]]
-        for stage in (whole, *reversed(plan)):
+        for stage in (complete, *reversed(plan)):
             if is_informative(self.structure, runs, theta, stage.length):
                 return stage
-        return whole
+        return complete
 
     def _followed(self, stages: list[Stage]) -> int | None:
         """Return the length of the windows that tell coefficients apart; None for whole runs."""

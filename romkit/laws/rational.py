@@ -290,8 +290,8 @@ class Rational(TrajectoryEstimator):
         else:
             unit = intervals.basis.variables.scale[near.latent]
             start = _Denominator(near.latent, near.power, near.half / unit)
-        found = _iterated(intervals, start, rounds)
-        return _build_law(found.solution, intervals, samples)
+        fit = _iterated(intervals, start, rounds)
+        return _build_law(fit.solution, intervals, samples)
 
 
 def _is_suitable(samples: LatentSamples) -> bool:
@@ -478,20 +478,20 @@ def _least_squares(intervals: _Intervals, denominator: _Denominator, support: Te
     """Return the coefficients whose rates lead from each sample to the next one."""
     target = (intervals.end - intervals.begin) / intervals.unit
     columns = _columns(intervals, denominator)
-    some = support.any(1).nonzero().flatten()
-    columns = columns[:, some]
+    kept = support.any(1).nonzero().flatten()
+    columns = columns[:, kept]
     size = divisor(columns.norm(dim=0))
     columns = columns / size
     # one factorisation for the terms of all equations
     Q, R = torch.linalg.qr(columns)
     of_target = Q.mT @ target
-    normed = torch.zeros(len(some), target.shape[1], dtype=columns.dtype)
-    for used in torch.unique(support[some], dim=1).unbind(1):
-        alike = (support[some] == used.unsqueeze(-1)).all(0).nonzero().flatten()
+    normed = torch.zeros(len(kept), target.shape[1], dtype=columns.dtype)
+    for used in torch.unique(support[kept], dim=1).unbind(1):
+        alike = (support[kept] == used.unsqueeze(-1)).all(0).nonzero().flatten()
         rows = used.nonzero().flatten()
         normed[rows.unsqueeze(-1), alike] = _solved(R[:, rows], of_target[:, alike])
     coefficients = torch.zeros(support.shape, dtype=columns.dtype)
-    coefficients[some] = normed / size.unsqueeze(-1) * intervals.unit
+    coefficients[kept] = normed / size.unsqueeze(-1) * intervals.unit
     return _Solution(denominator, coefficients, target - columns @ normed, Q)
 
 
@@ -583,9 +583,9 @@ def _selected(intervals: _Intervals, denominator: _Denominator) -> tuple[Tensor,
     support = torch.zeros(products.shape, dtype=torch.bool)
     total = 0.0
     for i in range(target.shape[1]):
-        places, left = _forward(matrix, products[:, i], float(target[:, i].square().sum()))
+        places, gains = _forward(matrix, products[:, i], float(target[:, i].square().sum()))
         support[places, i] = True
-        total += math.log(left / len(target))
+        total += math.log(gains / len(target))
     return support, total / target.shape[1]
 
 
@@ -612,21 +612,21 @@ def _forward(
     Source: Chen, Billings, Luo (1989), Orthogonal least squares methods and their application to
     non-linear system identification.
     """
-    left, rest = matrix.clone(), products.clone()
+    reduced, correlations = matrix.clone(), products.clone()
     floor = exact * max(squares, 1e-300)
     places: list[int] = []
     while squares > floor:
-        diagonal = left.diagonal()
+        diagonal = reduced.diagonal()
         gains = torch.where(
-            diagonal > dependent, rest.square() / diagonal.clamp(min=dependent), 0.0
+            diagonal > dependent, correlations.square() / diagonal.clamp(min=dependent), 0.0
         )
         k = int(gains.argmax())
         if float(gains[k]) < share * squares:
             break
         places.append(k)
         squares = max(squares - float(gains[k]), floor)
-        rest = rest - left[:, k] * rest[k] / left[k, k]
-        left = left - torch.outer(left[:, k], left[k]) / left[k, k]
+        correlations = correlations - reduced[:, k] * correlations[k] / reduced[k, k]
+        reduced = reduced - torch.outer(reduced[:, k], reduced[k]) / reduced[k, k]
     return places, squares
 
 
@@ -645,7 +645,7 @@ def _iterated(
 
     `settled`: relative change of the error by which rounds end.
     """
-    best, last = None, math.inf
+    best, previous = None, math.inf
     for _ in range(rounds):
         support, _ = _selected(intervals, denominator)
         # with one step a round, some starts end in another minimum
@@ -655,9 +655,9 @@ def _iterated(
         intervals, error = _joined(intervals, solution)
         if best is None or error < best.error:
             best = _Found(solution, error)
-        if abs(error - last) < settled * last:
+        if abs(error - previous) < settled * previous:
             break
-        last = error
+        previous = error
     assert best is not None  # there is a round
     return best
 
@@ -683,12 +683,12 @@ def _best_start(
     few = intervals.only(rows)
     corners, latent = few.corners.shape[-1], known(settings.latent)
     starts = itertools.product((known(settings.power), 2 * known(settings.power)), quantiles)
-    several = []
+    guesses = []
     for power, quantile in starts:
         half = few.begin[:, latent].quantile(quantile).clamp(min=1e-3)
         start = _Denominator(latent, power, half.expand(corners))
-        several.append(_iterated(few, start, rounds))
-    return min(several, key=attrgetter("error")).solution.denominator
+        guesses.append(_iterated(few, start, rounds))
+    return min(guesses, key=attrgetter("error")).solution.denominator
 
 
 def _build_law(found: _Solution, intervals: _Intervals, samples: LatentSamples) -> RationalLaw:

@@ -439,10 +439,10 @@ class Shots:
         residual = distance.permute(1, 2, 0, 3).unsqueeze(-1)
         derivative = derivative.permute(1, 2, 0, 3, 4)
         size = weights[0].numel()
-        both = torch.cat([derivative[..., :size], residual], -1).masked_fill_(missed, 0.0)
+        columns = torch.cat([derivative[..., :size], residual], -1).masked_fill_(missed, 0.0)
         by_start = derivative[..., size:].masked_fill(missed, 0.0)
-        elimination = Elimination.build(both.flatten(2, 3), by_start.flatten(2, 3))
-        return [*both.flatten(1, 3)], elimination
+        elimination = Elimination.build(columns.flatten(2, 3), by_start.flatten(2, 3))
+        return [*columns.flatten(1, 3)], elimination
 
     def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Yield derivatives and residuals (N, K m + 1) of windows with displaced starts, with the
@@ -631,13 +631,13 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     """Durations of windows [time scales], and their samples, from the shortest to the whole
     run.
     """
-    whole = len(runs.times) - 1
+    run_length = len(runs.times) - 1
     step = float(runs.times.diff().median())
     plan: list[tuple[float, int]] = []
     duration, longest = shortest, 0
-    while longest < whole:
+    while longest < run_length:
         length = max(1, round(duration / step))
-        length = min(length, whole)
+        length = min(length, run_length)
         if length > longest:
             plan.append((duration, length))
             longest = length
@@ -838,8 +838,8 @@ def _bound_noise(
     """Return the deviation of noise, at most what a law leaves over single intervals."""
     if deviation <= NOISY:
         return deviation
-    left = end_residual(structure, runs, theta, resolution)
-    return min(deviation, float(left.square().mean().sqrt()))
+    residual = end_residual(structure, runs, theta, resolution)
+    return min(deviation, float(residual.square().mean().sqrt()))
 
 
 def _resolved(problem: Callable[[Hold, float], Shots], end: Expanded, hold: Hold) -> Expanded:

@@ -278,18 +278,20 @@ def drop_shift(scaling: Scaling) -> Scaling:
 def express(basis: Features, law: Equation, samples: LatentSamples) -> Tensor:
     """Return the coefficients (K, m) of a law in other terms that span the same functions."""
     draw = torch.Generator().manual_seed(0)
-    old = law.basis
-    d, p = len(old.variables), len(old.context)
-    number = 4 * len(old.names) + 100
+    source_basis = law.basis
+    d, p = len(source_basis.variables), len(source_basis.context)
+    number = 4 * len(source_basis.names) + 100
     z = 2 * torch.rand(number, d, generator=draw, dtype=torch.float64).to(law.coefficients) - 1
     c = 2 * torch.rand(number, p, generator=draw, dtype=torch.float64).to(law.coefficients) - 1
-    z = old.variables.shift + old.variables.scale * z
-    if not old.context.coordinates:
-        c = old.context.shift + old.context.scale * c
+    z = source_basis.variables.shift + source_basis.variables.scale * z
+    if not source_basis.context.coordinates:
+        c = source_basis.context.shift + source_basis.context.scale * c
     else:
         rows = torch.randint(len(samples), (number,), generator=draw)
         c = samples.context.double().reshape(-1, p)[rows]
-    rates = _stacked(old, z, c) @ law.coefficients * old.rate_scale(law.coefficients)
+    rates = (
+        _stacked(source_basis, z, c) @ law.coefficients * source_basis.rate_scale(law.coefficients)
+    )
     m = law.latent_dim
     terms = _stacked(basis, z, c)
     norm = divisor(terms.norm(dim=0))

@@ -76,9 +76,9 @@ class Sparse(Estimator):
         `most_terms`: terms of the latent coordinates beyond which a degree is not tried by
         default.
         """
-        first, *others = self.DEGREES
-        few = [d for d in others if math.comb(variables + d, d) <= most_terms]
-        return [first, *few]
+        lowest, *higher = self.DEGREES
+        few = [d for d in higher if math.comb(variables + d, d) <= most_terms]
+        return [lowest, *few]
 
     def warn_if_useless(
         self, law: Equation, samples: LatentSamples, judge: Judge | None = None

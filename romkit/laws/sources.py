@@ -233,8 +233,8 @@ class Latents(NamedTuple):
         by_problem = z.reshape(-1, *z.shape[-3:])  # (S, C, T, m)
         side_by_side = by_problem.movedim(0, -2).flatten(-2)  # (C, T, S m)
         paths = side_by_side.cpu().numpy()
-        whole = smooth_stretches(encoder.data, np.isfinite(paths).all(-1))
-        return cls(encoder, datasets.times_of(encoder.data), z, drift, paths, whole)
+        is_complete = smooth_stretches(encoder.data, np.isfinite(paths).all(-1))
+        return cls(encoder, datasets.times_of(encoder.data), z, drift, paths, is_complete)
 
     @property
     def longest_stretch(self) -> int:

@@ -236,8 +236,8 @@ def _pysindy_terms(library: object, names: Sequence[str], m: int) -> list[tuple[
 
     terms = []
     if isinstance(library, pysindy.ConcatLibrary):
-        for part in library.libraries:
-            terms += _pysindy_terms(part, names, m)
+        for summand in library.libraries:
+            terms += _pysindy_terms(summand, names, m)
     elif isinstance(library, pysindy.FourierLibrary):
         kinds = ["sin"] * library.include_sin + ["cos"] * library.include_cos
         waves = range(1, library.n_frequencies + 1)
@@ -272,11 +272,11 @@ def _libraries(library: Any, m: int) -> tuple[Library, Library]:
 
     libraries = getattr(library, "libraries", [library])
     degrees, waves = [(0, 0)], 0
-    for part in libraries:
-        if isinstance(part, pysindy.FourierLibrary):
-            waves = max(waves, part.n_frequencies)
+    for library_ in libraries:
+        if isinstance(library_, pysindy.FourierLibrary):
+            waves = max(waves, library_.n_frequencies)
         else:
-            powers = part.powers_
+            powers = library_.powers_
             degrees.append((powers[:, :m].sum(1).max(), powers[:, m:].sum(1).max()))
     of_latents, of_context = np.max(degrees, axis=0).tolist()
     latent: Library = Polynomial(of_latents)

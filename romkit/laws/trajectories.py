@@ -117,8 +117,8 @@ class ShootingProblem:
         if runs.moving is not None:
             return True
         rows = torch.arange(len(runs.states))
-        first = runs.observed.int().argmax(-1)  # (n,)
-        start = runs.states[rows, first].nan_to_num(0.0)
+        begin = runs.observed.int().argmax(-1)  # (n,)
+        start = runs.states[rows, begin].nan_to_num(0.0)
         draw = torch.Generator().manual_seed(0)
         displacement = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype).to(start)
         starts = torch.stack([start, start + displacement], 1)  # (n, 2, d)

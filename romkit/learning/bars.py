@@ -155,10 +155,10 @@ def calibrated(
     scores = np.empty_like(relative)
     weights = np.empty_like(relative)
     for k in range(len(relative)):
-        others = np.arange(len(relative))
+        kept = np.arange(len(relative))
         if len(relative) > FEWEST:
-            others = np.delete(others, k)
-        of_others = growth_and_profile(relative, ones, True, others.tolist())
+            kept = np.delete(kept, k)
+        of_others = growth_and_profile(relative, ones, True, kept.tolist())
         own_scale = of_others[0][:, None] * of_others[1]
         scores[k] = np.abs(relative[k]) / own_scale
         weights[k] = np.square(measure[k] * own_scale)
@@ -238,10 +238,10 @@ def _coverage(scores: Array, weights: Array) -> float:
         return np.nan
     shares = []
     for k in range(len(scores)):
-        others = np.delete(np.arange(len(scores)), k)
-        limit = np.interp(LEVEL, LEVELS, conformal_quantiles(scores[others], weights[others]))
-        known = scores[k][np.isfinite(scores[k])]
-        shares.append((known <= limit).mean())
+        kept = np.delete(np.arange(len(scores)), k)
+        limit = np.interp(LEVEL, LEVELS, conformal_quantiles(scores[kept], weights[kept]))
+        finite = scores[k][np.isfinite(scores[k])]
+        shares.append((finite <= limit).mean())
     return float(np.mean(shares))
 
 

@@ -198,9 +198,9 @@ def interpolate_phases(
     """Return states (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at
     equal phases.
     """
-    several = []
+    courses = []
     for context, clock in zip(wanted, fit_clock(clocks, contexts, wanted), strict=True):
         phases = (wanted_times - times[0]) * np.exp(-clock)
         of_runs = torch.from_numpy(sample_phases(states, times, clocks, phases))
-        several.append(combined(smoother.weights(contexts, context[None]), of_runs))
-    return torch.cat(several).numpy()
+        courses.append(combined(smoother.weights(contexts, context[None]), of_runs))
+    return torch.cat(courses).numpy()

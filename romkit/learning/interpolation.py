@@ -101,17 +101,17 @@ class Interpolation:
         contexts = torch.from_numpy(scaled_contexts(data, data))
         is_kept = torch.ones(len(states), dtype=torch.bool)
         is_kept[rows] = False
-        known = contexts[is_kept]
+        kept = contexts[is_kept]
         runs = relative[is_kept]
         if self.by_clocks:
             times = data["time"].values.astype(float)
-            clocks = measure_clocks(runs.numpy(), times, known.numpy())
+            clocks = measure_clocks(runs.numpy(), times, kept.numpy())
             at_phases_of_others = interpolate_phases(
-                runs.numpy(), times, clocks, known, contexts[rows], times, self.smoother
+                runs.numpy(), times, clocks, kept, contexts[rows], times, self.smoother
             )
             between = torch.from_numpy(at_phases_of_others)
         else:
-            between = combined(self.smoother.weights(known, contexts[rows]), runs)
+            between = combined(self.smoother.weights(kept, contexts[rows]), runs)
         is_observed = trajectories(data, "state").isfinite()[rows][..., chosen]
         error = torch.where(is_observed, between - relative[rows], torch.nan)
         return error.square().nanmean(-1).sqrt().nanmean(-1).numpy()
@@ -157,7 +157,7 @@ def _ends_early(data: xr.Dataset, is_known: Array, *, end: float = 0.1) -> Array
     last = np.where(is_known, times, -np.inf).max(1)  # (C,)
     is_short = last < times[-1] - end * (times[-1] - times[0])
     relative = bridge_gaps(data) / deviations(data)
-    moves = [not is_settling(relative[run, known]) for run, known in enumerate(is_known)]
+    moves = [not is_settling(relative[run, rows]) for run, rows in enumerate(is_known)]
     return is_short & np.array(moves)
 
 
@@ -204,24 +204,24 @@ class InterpolatedRuns:
         """Interpolate the training runs, with intervals by the errors on runs of each context
         between others from all but these.
         """
-        whole = cls(projection, _filled(train), NEAR, None, None, clocks, smoother)
+        model = cls(projection, _filled(train), NEAR, None, None, clocks, smoother)
         if not with_bars:
-            return whole
+            return model
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
-            whole = replace(whole, kernel=likely(whole._align_phases(0.0), whole._known))
-        several, units, farthest = whole._left_out(train)
+            model = replace(model, kernel=likely(model._align_phases(0.0), model._known))
+        errors, units, farthest = model._left_out(train)
         calibration = None
-        if sum(map(len, several)) > 1:
-            relative = np.concatenate(several)  # (V, T, n)
+        if sum(map(len, errors)) > 1:
+            relative = np.concatenate(errors)  # (V, T, n)
             unit = np.concatenate(units)
-            del several, units
+            del errors, units
             spread = np.broadcast_to(0.0, relative.shape)
             times = train["time"].values.astype(float)
             calibration = Calibration.fit(
-                times, relative, spread, whole._deviation, typical=True, unit=unit
+                times, relative, spread, model._deviation, typical=True, unit=unit
             )
-        return replace(whole, tolerance=max(NEAR, farthest), calibration=calibration)
+        return replace(model, tolerance=max(NEAR, farthest), calibration=calibration)
 
     @validated
     def follow(self, data: xr.Dataset, *, level: Part = 0.9) -> xr.Dataset:
@@ -405,23 +405,23 @@ class InterpolatedRuns:
         """Change (k, T, n) of the interpolation at the times of the runs without those of each
         group, in deviations.
         """
-        known = self._known
+        contexts = self._known
         if self.clocks is None:
             runs = self._align_phases(0.0)
-            return changes(runs, known, wanted, groups, smoother=self.smoother)
-        several = []
-        own = fit_clock(self.clocks, known, wanted)
+            return changes(runs, contexts, wanted, groups, smoother=self.smoother)
+        shifts = []
+        own = fit_clock(self.clocks, contexts, wanted)
         of_clocks = torch.from_numpy(self.clocks)
         since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
         for context, clock in zip(wanted, own, strict=True):
             runs = self._align_phases(float(clock))
-            (course,) = combined(self.smoother.weights(known, context[None]), runs)
+            (course,) = combined(self.smoother.weights(contexts, context[None]), runs)
             # later by a share of the time since the start, as the clock without a run has it
             (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
             by_clock = since * rate
-            where = known, context[None], groups
-            several.append(changes(runs, *where, of_clocks, by_clock, self.smoother))
-        return np.concatenate(several)
+            where = contexts, context[None], groups
+            shifts.append(changes(runs, *where, of_clocks, by_clock, self.smoother))
+        return np.concatenate(shifts)
 
     def _states(self, data: xr.Dataset) -> Array:
         """Return states (k, T, n) at the contexts and times of data."""

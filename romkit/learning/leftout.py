@@ -188,11 +188,11 @@ def joined(parts: list[xr.Dataset]) -> xr.Dataset:
     along = [name for name in parts[0] if "component" in parts[0][name].dims]
     fields = [name for name in along if "trajectory" in parts[0][name].dims]
     how = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
-    small = [part.drop_vars(fields) for part in parts]
+    small = [fold.drop_vars(fields) for fold in parts]
     dataset = xr.concat(small, "trajectory", **how)
     for name in fields:
         dataset[name] = xr.concat(
-            [part[name] for part in parts], "trajectory", coords="different", compat="equals"
+            [fold[name] for fold in parts], "trajectory", coords="different", compat="equals"
         )
-        parts[:] = [part.drop_vars(name) for part in parts]
+        parts[:] = [fold.drop_vars(name) for fold in parts]
     return dataset

@@ -67,11 +67,11 @@ def repeat_difference(data: xr.Dataset, *, alike: float = 0.01, starts: float = 
     places = contexts / divisor(width)
     scaled = _scaled(data["state"].values)  # (C, T, n)
     squares = []
-    for first in range(len(places)):
-        for second in range(first):
-            if np.abs(places[first] - places[second]).max() > alike:
+    for begin in range(len(places)):
+        for second in range(begin):
+            if np.abs(places[begin] - places[second]).max() > alike:
                 continue
-            squares_of_pair = torch.from_numpy(np.square(scaled[first] - scaled[second]))
+            squares_of_pair = torch.from_numpy(np.square(scaled[begin] - scaled[second]))
             square = squares_of_pair.nanmean(-1).numpy()  # (T,), NaN where nothing was observed
             observed = square[np.isfinite(square)]
             if len(observed) > 0 and observed[0] < starts**2 * observed.mean():
@@ -303,9 +303,9 @@ def _square(
     nothing was observed.
     """
     # near an end of the run the truth is shifted the other way
-    first = max(begin, int(np.ceil(-shift)))
-    first = min(first, len(truth) - length - int(np.ceil(max(shift, 0.0))))
-    places = np.arange(first, first + length)
+    begin_ = max(begin, int(np.ceil(-shift)))
+    begin_ = min(begin_, len(truth) - length - int(np.ceil(max(shift, 0.0))))
+    places = np.arange(begin_, begin_ + length)
     squares = np.square(course(places + shift) - truth[places])
     if np.isnan(squares).all():
         return np.nan

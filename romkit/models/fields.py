@@ -118,13 +118,13 @@ class LatentModel:
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor:
         """Return states (B, n) of the full model, or of its image in a basis."""
-        parts = self.reduced.fix_context(c).decode(w)
-        return torch.cat(parts, -1)
+        states = self.reduced.fix_context(c).decode(w)
+        return torch.cat(states, -1)
 
     def encode(self, c: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Latent states (B, d) of full states, and of velocities, (B, n)."""
-        now = torch.zeros((), dtype=torch.float64)
-        return self.reduced.fix_context(c).start(now, tuple(states))
+        latents = torch.zeros((), dtype=torch.float64)
+        return self.reduced.fix_context(c).start(latents, tuple(states))
 
     def start(self, c: Tensor, start: Tensor) -> Array:
         """Latent state (d,) of a latent or a full one."""

@@ -142,8 +142,8 @@ class Couplings(Curves):
 
     def encoded(self, y: Curve) -> Curve:
         sizes = [self.m, self.n - self.m]
-        parts = [self.rotation.inverse(derivative).split(sizes, dim=-1) for derivative in y]
-        fixed, free = zip(*parts, strict=True)
+        halves = [self.rotation.inverse(derivative).split(sizes, dim=-1) for derivative in y]
+        fixed, free = zip(*halves, strict=True)
         # the first coupling moves what an encoder drops
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed

@@ -230,8 +230,8 @@ class LeftOut:
 
     def validation_contexts(self) -> Tensor:
         """Return contexts (C, p) of the pieces that are left out, one fold after the other."""
-        first = [self.division.pieces[k][0] for fold in self.division.folds for k in fold]
-        return self.c[torch.stack(first)]
+        begins = [self.division.pieces[k][0] for fold in self.division.folds for k in fold]
+        return self.c[torch.stack(begins)]
 
     def drop_folds(self, settings: Settings) -> Pair:
         """`validation_contexts`, and the coefficients of the monomials there (C, K, R), of least

@@ -290,8 +290,8 @@ class Operator:
             return self._array(method, given)
         array = self._coordinates(method, given)
         values = array.data
-        *lead, last = array.dims
-        coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
+        *lead, dim = array.dims
+        coords = {name: coord for name, coord in array.coords.items() if dim not in coord.dims}
         if self._seeds is not None and "seed" not in lead[:1]:
             values = values[None]
             lead = ["seed", *lead]
@@ -315,8 +315,8 @@ class Operator:
             array = label_latents(given)
         else:
             array = label_states(given, self._frame)
-        last = array.dims[-1]
-        return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
+        dim = array.dims[-1]
+        return array.transpose("seed", *DIMS[:2], ..., dim, missing_dims="ignore")
 
     def _array(self, method: str, values: Array | Chunked) -> Array | Chunked:
         """`encode`, `decode` or `__call__` of an array, in its precision."""

@@ -109,8 +109,8 @@ class Path:
         """t -> make(P(t)), made once where the operator stays."""
         if self.operator is None:
             return lambda t: make(self.at(t))
-        made = make(self.operator)
-        return lambda t: made
+        operators = make(self.operator)
+        return lambda t: operators
 
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""

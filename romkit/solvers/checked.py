@@ -107,8 +107,8 @@ def largest_error(states: Tensor, exact: Tensor) -> float:
     """Return largest error of states (..., T, d), relative to each member's largest exact
     component, where the exact states are known; infinite where the others are not.
     """
-    known = exact.abs().nan_to_num(0.0)
-    size = known.amax((-2, -1), keepdim=True)
+    finite = exact.abs().nan_to_num(0.0)
+    size = finite.amax((-2, -1), keepdim=True)
     apart = (states - exact).abs()
     relative = torch.where(size > 0, apart / size, apart)
     relative = torch.where(exact.isfinite(), relative, 0.0)

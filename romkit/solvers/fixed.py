@@ -243,16 +243,16 @@ class Iterated(Solver):
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
         h = grid.h[0].to(times)
-        known, u = self.rule.begin(times[0], y0, self.rate, h)
-        sizes = [known.shape[-1], u.shape[-1]]
+        memory, u = self.rule.begin(times[0], y0, self.rate, h)
+        sizes = [memory.shape[-1], u.shape[-1]]
 
         def move(t: Tensor, packed: Tensor) -> Tensor:
             # Newton's kernel knows one array, of which the known numbers stay
-            known, u = packed.split(sizes, dim=-1)
-            still = torch.zeros_like(known)
-            return torch.cat([still, self.correction(t, known, u)], dim=-1)
+            memory, u = packed.split(sizes, dim=-1)
+            still = torch.zeros_like(memory)
+            return torch.cat([still, self.correction(t, memory, u)], dim=-1)
 
-        packed = torch.cat([known, u], dim=-1)
+        packed = torch.cat([memory, u], dim=-1)
         evaluations = self.rule.corrections * grid.count
         kernel, name = compiled_if(engine, Newton, move, times, packed, evaluations)
         settle = self._settle
@@ -269,9 +269,9 @@ class Iterated(Solver):
             rate = torch.where(rate.isfinite(), rate, 0.0)  # that of a member that was lost
             for i in range(number):
                 start = t + i * length
-                known, guess = self.rule.begin(start, y, rate, length)
-                u = settle(start + self.rule.at * length, known, guess)
-                y, rate = self.rule.end(y, length, known, u)
+                memory, guess = self.rule.begin(start, y, rate, length)
+                u = settle(start + self.rule.at * length, memory, guess)
+                y, rate = self.rule.end(y, length, memory, u)
             return y
 
         return march(self, steps, y0, times, label)

@@ -122,8 +122,8 @@ class Explicit(Method):
         return start + h[member].unsqueeze(-1) * slope
 
     def accept(self, accepted: Tensor) -> None:
-        first, last = self.rates[0], self.rates[-1]
-        rate = torch.where(accepted.unsqueeze(-1), last, first)
+        start_rate, end_rate = self.rates[0], self.rates[-1]
+        rate = torch.where(accepted.unsqueeze(-1), end_rate, start_rate)
         self.rates = [rate]
 
 

@@ -277,7 +277,7 @@ class SystemThroughBasis(System):
         return self.basis.encode(start)
 
     def start(self, contexts: Tensor, rng: Generator | None = None) -> Parts:
-        return tuple(self.basis.encode(part) for part in self.full.start(contexts, rng))
+        return tuple(self.basis.encode(state) for state in self.full.start(contexts, rng))
 
     def train_contexts(self, rng: Generator) -> Array:
         return self.full.train_contexts(rng)

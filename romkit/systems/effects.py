@@ -92,7 +92,7 @@ def _check_members(
     c = contexts
     if contexts.ndim == 3:
         c = contexts[:, 0]  # (C, p)
-    x = torch.cat([part[:, 0] for part in parts], dim=-1)  # (C, order · n)
+    x = torch.cat([state[:, 0] for state in parts], dim=-1)  # (C, order · n)
     together = _rate(system.rhs, t, x, c)[[0, -1]]
     # the last alone could be the one of largest context, say, which all others took
     alone = torch.stack([_rate(system.rhs, t, x[k], c[k]) for k in (0, -1)])  # (2, order · n)
@@ -186,7 +186,7 @@ def _check_steps(
     are_runs = (contexts.ndim, motion.state.ndim) == (2, 3)
     if not isinstance(solver, RK4) or not are_runs or len(times) < 3:
         return
-    parts = [part.double() for part in motion[: 1 + system.order]]
+    parts = [step.double() for step in motion[: 1 + system.order]]
     states = torch.cat(parts[: system.order], dim=-1)  # (C, T, order · n)
     rates = torch.cat(parts[1:], dim=-1)
     alive = states.isfinite().all(-1).all(-1)
@@ -268,7 +268,7 @@ def _points(motion: Sequence[Tensor], times: Tensor, horizon: float, *, probes: 
     """Return states along a motion, whose parts are (..., T, n), at their times and at others, and
     states beside them.
     """
-    parts = [part.double().reshape(-1, *part.shape[-2:])[0] for part in motion]  # each (T, n)
+    parts = [state.double().reshape(-1, *state.shape[-2:])[0] for state in motion]  # each (T, n)
     # members that are lost have no state
     alive = int(parts[0].isfinite().all(-1).sum())
     if alive == 0:
@@ -280,8 +280,8 @@ def _points(motion: Sequence[Tensor], times: Tensor, horizon: float, *, probes: 
     for sample, time in zip(samples, probed, strict=False):
         # a parameter that acts across the attractor alone is seen beside it
         along, beside = [], []
-        for part in parts:
-            x = part[sample]
+        for state in parts:
+            x = state[sample]
             size = 1 + x.abs()
             along.append(x)
             noise = torch.randn(x.shape, generator=draw).to(x)

@@ -215,7 +215,7 @@ class EvolutionEquation(Display):
     def facts(self) -> Facts:
         """Return equation, state, context with its ranges, and times."""
         unit = "time units" if self.time_units == "1" else self.time_units
-        first, *_, last = (*self.state_names, self.state_names[-1])
+        low, *_, high = (*self.state_names, self.state_names[-1])
         ranges = []
         for parameter in self.context:
             span = f"{parameter.low:g} ... {parameter.high:g}{append_unit(parameter.units)}"
@@ -223,7 +223,7 @@ class EvolutionEquation(Display):
         sampling = f"{self.duration:g} {unit} per trajectory, every {self.dt:g}"
         return {
             "system": f"{self.name}: {first_line(type(self))}",
-            "state": f"{self.state_size} components, {first} ... {last}",
+            "state": f"{self.state_size} components, {low} ... {high}",
             "context": "\n".join(ranges) or "none",
             "dataset": f"{sampling}; transient {self.transient:g}",
             "rollout": f"{self.horizon:g} {unit} by default",
@@ -327,12 +327,12 @@ class EvolutionEquation(Display):
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
         rollouts too.
         """
-        parts = self._initial_parts(contexts, rng)
+        states = self._initial_parts(contexts, rng)
         if self.transient == 0:
-            return parts
+            return states
         # datasets begin at time 0; the bar moves at each of these samples
-        times = torch.linspace(-self.transient, 0, 101, dtype=parts[0].dtype)
-        motion = unchecked(self.simulate)(parts, contexts, times, label="transient")
+        times = torch.linspace(-self.transient, 0, 101, dtype=states[0].dtype)
+        motion = unchecked(self.simulate)(states, contexts, times, label="transient")
         state = motion.state[..., -1, :]
         settled = state, motion.velocity[..., -1, :]
         return settled[: self.order]

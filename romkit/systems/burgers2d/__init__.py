@@ -91,9 +91,9 @@ class Burgers2D(System):
         mu1, mu2 = c.unsqueeze(-1).unbind(-2)
         source = self._source(mu2 * self._columns(x))  # (..., cells)
         inflow = mu1**2 / (2 * self.spacing)
-        first = source[..., :1] + inflow
+        profile = source[..., :1] + inflow
         further = source[..., 1:]
-        row = torch.cat([first, further], dim=-1)
+        row = torch.cat([profile, further], dim=-1)
         *lead, cells = row.shape
         rows = row.unsqueeze(-2).expand(*lead, cells, cells)
         on_u = rows.flatten(-2)
