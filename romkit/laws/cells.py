@@ -1208,11 +1208,15 @@ class CellLaw(TrajectoryEstimator):
             for modes in {(), smooth}:
                 # terms of simpler laws are among those of the last one
                 forms = [*self._forms(grid, edges, modes)]
+                sizes = [len(cells.terms) * q * len(grid.fields) for cells in forms]
+                # normal equations of many fields would fill the memory
+                while len(forms) > 1 and sizes[len(forms) - 1] > 2 * most:
+                    forms.pop()
                 segments = _normal_equations(forms[-1], some)
                 places = {term: k for k, term in enumerate(forms[-1].terms)}
-                for cells in forms:
-                    size = len(cells.terms) * q * len(grid.fields)
-                    if size > most and cells is not forms[0]:
+                for number, (cells, size) in enumerate(zip(forms, sizes, strict=False)):
+                    is_part = places.keys() >= {*cells.terms}
+                    if not is_part or (size > most and number > 0):
                         continue
                     chosen = torch.zeros(len(places), q, len(grid.fields), dtype=torch.bool)
                     chosen[[places[term] for term in cells.terms]] = True
@@ -1245,7 +1249,6 @@ class CellLaw(TrajectoryEstimator):
             f"{samples.source}, {how}",
             len(samples),
             left.median().expand(len(grid.fields)).clone(),
-            domain=Region.fit(samples.latents, samples.times),
         )
 
     def _shot_from(
