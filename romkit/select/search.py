@@ -96,8 +96,8 @@ def search(
     All are tried on the first fold, rung by rung as long as the error falls; a part of them, those
     near the least error, on each further one, until they are refuted. Those that were dropped come
     back as long as they err less, on their folds, than the best one on all: a first fold may be an
-    easy one. Neighbours of the preferred candidate and of the one of the least error follow, as
-    long as there are new ones.
+    easy one. Neighbours of the preferred candidate, of the one of the least error and of the first
+    one that has any follow, as long as there are new ones.
 
     Args:
         rungs: candidates from simple to complex ones, say by number of latents.
@@ -244,7 +244,7 @@ def _call_back(trials: Sequence[Trial], policy: Policy, deadline: float) -> None
 
 
 def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> None:
-    """Try the neighbours of the preferred candidate and of the best one, and theirs."""
+    """Try the neighbours of the candidates that lead, and theirs."""
     tried = {trial.name for trial in trials}
     while True:
         order = preferred(trials, policy)
@@ -260,15 +260,18 @@ def _try_neighbours(trials: list[Trial], policy: Policy, deadline: float) -> Non
 
 
 def _leading(order: Sequence[Trial], policy: Policy) -> list[Trial]:
-    """Trials whose neighbours are worth a try: the preferred one, and that of the least error, which
-    a neighbour may make simpler; none but the first where this errs as little as is needed.
+    """Trials whose neighbours are worth a try: the preferred one, that of the least error, which a
+    neighbour may make simpler, and the first one that has neighbours; none but the first where this
+    errs as little as is needed.
     """
     leader = order[0]
     if leader.error(policy, leader.horizon) <= policy.enough:
         return [leader]
     judged = [trial for trial in order if len(trial.errors) == len(leader.errors)]
     best = min(judged, key=lambda trial: trial.error(policy, trial.horizon))
-    return [leader] if best is leader else [leader, best]
+    # interpolated runs have none, and a law next to the best one may be exact
+    extendable = next((trial for trial in order if trial.candidate.neighbours()), leader)
+    return [*dict.fromkeys((leader, best, extendable))]
 
 
 def _raced(candidate: Candidate, best: Trial, policy: Policy, deadline: float) -> Trial:

@@ -86,6 +86,13 @@ def test_neighbours_follow_as_long_as_one_is_preferred():
     assert third.tried == [0]  # too far behind for a second fold
 
 
+def test_neighbours_of_a_law_are_tried_where_interpolated_runs_lead():
+    exact = Known("exact", np.full(6, 1e-6))
+    law = Known("law", np.full(6, 0.05), near=[exact])
+    runs = Known("runs", np.full(6, 0.01), complexity=10**9)
+    assert chosen(law, runs)[0].name == "exact"
+
+
 @pytest.mark.parametrize("lost", [np.inf, np.nan, 1e9])
 def test_diverged_forecasts_count_as_two_deviations(lost):
     assert Policy().logarithms(np.array([lost])) == pytest.approx(np.log(2))
