@@ -18,7 +18,7 @@ def test_page_is_that_of_its_results():
 
 
 def test_scores_of_the_truth_of_zeros_and_of_what_is_lost():
-    truth = ctf.lorenz(600, 28.0, np.random.default_rng(0))
+    truth = ctf.lorenz(None, 600, 28.0, np.random.default_rng(0))
     assert ctf.short(truth, truth) == ctf.histograms(truth, truth) == 100
     assert ctf.short(truth, 0 * truth) == ctf.denoised(truth, 0 * truth) == 0
     assert ctf.histograms(truth, truth + 1000) == -100
@@ -27,13 +27,13 @@ def test_scores_of_the_truth_of_zeros_and_of_what_is_lost():
 
 
 def test_a_spectrum_counts_power_and_no_phase():
-    field = ctf.kuramoto_sivashinsky(25, 1.0, np.random.default_rng(0))
+    field = ctf.kuramoto_sivashinsky(None, 25, 1.0, np.random.default_rng(0))
     assert ctf.spectrum(field, np.roll(field, 100, 1)) == pytest.approx(100)
     assert ctf.spectrum(field, 2**0.5 * field) == pytest.approx(0)
 
 
 def test_kuramoto_sivashinsky_is_solved():
-    u = ctf.kuramoto_sivashinsky(5, 1.1, np.random.default_rng(1))
+    u = ctf.kuramoto_sivashinsky(None, 5, 1.1, np.random.default_rng(1))
     k = np.arange(513) / 16
     rate = (u[0] - 8 * u[1] + 8 * u[3] - u[4]) / (12 * 0.025)
     linear = np.fft.irfft((k**2 - 1.1 * k**4) * np.fft.rfft(u[2]))
