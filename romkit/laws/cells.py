@@ -190,24 +190,22 @@ class Cells:
     def terms(self) -> list[Term]:
         """The constant, fields and their differences, powers, and products of both."""
         fields = range(len(self.grid.fields))
-        of_degree = {
-            degree: [
-                tuple(map(chosen.count, fields))
-                for chosen in itertools.combinations_with_replacement(fields, degree)
-            ]
-            for degree in range(self.degree + 1)
-        }
-        ((none,), *_) = of_degree.values()
         numbers = range(len(self.differences))
+        (none,) = self._powers(0)
         terms: list[Term] = [(none, -1, -1)]
         terms += [(none, j, g) for j in numbers for g in fields]
         for degree in range(2, self.degree + 1):
-            terms += [(powers, -1, -1) for powers in of_degree[degree]]
+            terms += [(powers, -1, -1) for powers in self._powers(degree)]
         if self.products:
             for degree in range(1, self.degree):
-                for powers in of_degree[degree]:
-                    terms += [(powers, j, g) for j in numbers[1:] for g in fields]
+                terms += itertools.product(self._powers(degree), numbers[1:], fields)
         return terms
+
+    def _powers(self, degree: int) -> list[tuple[int, ...]]:
+        """List powers of the fields in the monomials of a degree."""
+        fields = range(len(self.grid.fields))
+        factors = itertools.combinations_with_replacement(fields, degree)
+        return [tuple(map(chosen.count, fields)) for chosen in factors]
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -430,6 +428,24 @@ def _phi(z: Tensor, *, orders: int = 20) -> list[Tensor]:
 # -- the law ---------------------------------------------------------------------------------------
 
 
+def _parts(factor: Any, name: str, sizes: Mapping[Any, float], digits: int) -> list[str]:
+    """List signed products of numbers and parameters with a term, `+ 0.1 F u_xx`, of its factor: a
+    polynomial of SymPy in parameters of some sizes.
+    """
+    parts = factor.as_coefficients_dict()
+    size = {part: abs(float(value * part.subs(sizes))) for part, value in parts.items()}
+    text = []
+    for part, value in parts.items():
+        # what is left of parts that cancel is no part
+        if size[part] <= 10.0**-digits * max(size.values()):
+            continue
+        number = f"{abs(float(value)):#.{digits}g}".rstrip(".")
+        of_context = str(part).replace("**", "^").replace("*", " ")
+        words = [number, *(word for word in (of_context, name) if word != "1")]
+        text.append(f"{'-' if value < 0 else '+'} {' '.join(words)}")
+    return text
+
+
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class CellEquation(LearnedField):
@@ -444,6 +460,22 @@ class CellEquation(LearnedField):
         residual: (F,) share of the variance of changes of each field that the law leaves.
         order, source, samples, control_names, held, domain, report: as in every `LearnedField`.
         last: states (runs, n) at the last samples of noisy runs, without their noise; None of others.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> import xarray as xr
+        >>> x, t = np.linspace(0, 2 * np.pi, 32, endpoint=False), np.linspace(0, 2, 41)
+        >>> u = sum(np.exp(-0.1 * k**2 * t[:, None]) * np.sin(k * (x + t[:, None])) for k in (1, 2, 3))
+        >>> runs = romkit.data.describe(xr.Dataset({"u": (("time", "x"), u)}, {"time": t, "x": x}))
+        trajectories  1 of up to 41 samples, n = 32
+        state         u (x 32), float64
+        context       none
+        time          0 ... 2, every 0.05
+        rates         none given; estimated where needed
+        >>> law = romkit.laws.CellLaw(degree=1).fit(romkit.fit("identity", runs), runs)
+        >>> law.cells.edges, [round(float(number), 3) for number in law.coefficients.flatten() if number]
+        ('periodic', [1.0, 0.1])
     """
 
     cells: Cells
@@ -601,20 +633,11 @@ class CellEquation(LearnedField):
         sizes = dict(zip(map(sympy.Symbol, self.context.names), largest, strict=True))
         lines = []
         for f, field in enumerate(self.cells.grid.fields):
-            text = []
+            text: list[str] = []
             for k, name in enumerate(self.cells.names):
                 row = self.coefficients[k, :, f].tolist()
                 factor = sympy.expand(sum(a * b for a, b in zip(row, polynomials, strict=True)))
-                parts = factor.as_coefficients_dict()
-                size = {part: abs(float(value * part.subs(sizes))) for part, value in parts.items()}
-                for part, value in parts.items():
-                    # what is left of parts that cancel is no part
-                    if size[part] <= 10.0**-digits * max(size.values()):
-                        continue
-                    number = f"{abs(float(value)):#.{digits}g}".rstrip(".")
-                    of_context = str(part).replace("**", "^").replace("*", " ")
-                    words = [number, *(word for word in (of_context, name) if word != "1")]
-                    text.append(f"{'-' if value < 0 else '+'} {' '.join(words)}")
+                text += _parts(factor, name, sizes, digits)
             rest = f" + ... ({len(text[most:])} more)" if most and text[most:] else ""
             rate = " ".join(text[:most]).removeprefix("+ ") or "0"
             if rate.startswith("- "):
@@ -1056,6 +1079,18 @@ LADDER: tuple[tuple[int, bool], ...] = (1, False), (2, False), (2, True), (3, Fa
 """Degrees, and whether differences have factors, from simple to complex laws."""
 
 
+def _places(cells: Cells, largest: Cells, q: int) -> Tensor | None:
+    """Tell which coefficients (K q F,) of the largest law are those of another one, whose terms are
+    among its own; None where they are not.
+    """
+    places = {term: k for k, term in enumerate(largest.terms)}
+    if not places.keys() >= {*cells.terms}:
+        return None
+    chosen = torch.zeros(len(places), q, len(cells.grid.fields), dtype=torch.bool)
+    chosen[[places[term] for term in cells.terms]] = True
+    return chosen.flatten()
+
+
 @validated
 @dataclass(frozen=True)
 class CellLaw(TrajectoryEstimator):
@@ -1087,9 +1122,14 @@ class CellLaw(TrajectoryEstimator):
         >>> x, t = np.linspace(0, 2 * np.pi, 32, endpoint=False), np.linspace(0, 2, 41)
         >>> u = sum(np.exp(-0.1 * k**2 * t[:, None]) * np.sin(k * (x + t[:, None])) for k in (1, 2, 3))
         >>> data = romkit.data.describe(xr.Dataset({"u": (("time", "x"), u)}, {"time": t, "x": x}))
+        trajectories  1 of up to 41 samples, n = 32
+        state         u (x 32), float64
+        context       none
+        time          0 ... 2, every 0.05
+        rates         none given; estimated where needed
         >>> law = romkit.laws.CellLaw().fit(romkit.fit("identity", data), data)
         >>> law.formulas(digits=2)
-        ['u_t = 1.0 u_x + 0.1 u_xx']
+        ['u_t = 1.0 u_x + 0.10 u_xx']
     """
 
     degree: Count | None = None
@@ -1200,27 +1240,7 @@ class CellLaw(TrajectoryEstimator):
         """
         grid, data = self._sampled(samples)
         some = data.some(max(12, min(40, 4_000_000 // data.numbers)))
-        q = data.factors.shape[-1]
-        complete = data.states[data.states.isfinite().all(-1)]
-        trials = []
-        for edges in EDGES:
-            smooth = () if edges == FIXED else resolved(grid, edges, complete)[0]
-            for modes in {(), smooth}:
-                # terms of simpler laws are among those of the last one
-                forms = [*self._forms(grid, edges, modes)]
-                sizes = [len(cells.terms) * q * len(grid.fields) for cells in forms]
-                # normal equations of many fields would fill the memory
-                while len(forms) > 1 and sizes[len(forms) - 1] > 2 * most:
-                    forms.pop()
-                segments = _normal_equations(forms[-1], some)
-                places = {term: k for k, term in enumerate(forms[-1].terms)}
-                for number, (cells, size) in enumerate(zip(forms, sizes, strict=False)):
-                    is_part = places.keys() >= {*cells.terms}
-                    if not is_part or (size > most and number > 0):
-                        continue
-                    chosen = torch.zeros(len(places), q, len(grid.fields), dtype=torch.bool)
-                    chosen[[places[term] for term in cells.terms]] = True
-                    trials.append((segments.left_out_share(chosen.flatten()), size, cells))
+        trials = [*self._trials(grid, data, some, most)]
         least = min(error for error, *_ in trials)
         if not least < unlike:
             raise InputError(
@@ -1231,6 +1251,7 @@ class CellLaw(TrajectoryEstimator):
             )
         good = [trial for trial in trials if trial[0] <= enough * least]
         _, _, cells = min(good, key=lambda trial: (trial[1], trial[0]))
+        q = data.factors.shape[-1]
         free = torch.ones(len(cells.terms), q, len(grid.fields), dtype=torch.bool)
         segments = _normal_equations(cells, data.some(200) if data.is_fine else some)
         found, weight = segments.robust(free.flatten())
@@ -1250,6 +1271,27 @@ class CellLaw(TrajectoryEstimator):
             len(samples),
             left.median().expand(len(grid.fields)).clone(),
         )
+
+    def _trials(
+        self, grid: Grid, data: Sampled, some: Sampled, most: int
+    ) -> Iterator[tuple[float, int, Cells]]:
+        """Yield left-out errors, numbers of coefficients and terms of laws with all edges."""
+        q = data.factors.shape[-1]
+        complete = data.states[data.states.isfinite().all(-1)]
+        for edges in EDGES:
+            smooth = () if edges == FIXED else resolved(grid, edges, complete)[0]
+            for modes in {(), smooth}:
+                # terms of simpler laws are among those of the last one
+                forms = [*self._forms(grid, edges, modes)]
+                sizes = [len(cells.terms) * q * len(grid.fields) for cells in forms]
+                # normal equations of many fields would fill the memory
+                while len(forms) > 1 and sizes[len(forms) - 1] > 2 * most:
+                    forms.pop()
+                segments = _normal_equations(forms[-1], some)
+                for number, (cells, size) in enumerate(zip(forms, sizes, strict=False)):
+                    chosen = _places(cells, forms[-1], q)
+                    if chosen is not None and (size <= most or number == 0):
+                        yield segments.left_out_share(chosen), size, cells
 
     def _shot_from(
         self, cells: Cells, coefficients: Tensor, data: Sampled, some: Sampled, *, enough: int = 50
