@@ -141,6 +141,9 @@ def unchecked(thing: T) -> T:
     if not isinstance(thing, type):
         return cast("T", checked.__wrapped__) if is_validated else thing
 
+    if not hasattr(getattr(thing, _constructor(thing)), "__wrapped__"):
+        return thing
+
     def make(*args: object, **named: object) -> object:
         if _constructor(thing) == "__new__":
             return checked.__new__.__wrapped__(thing, *args, **named)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from romkit.bases import Basis
 from romkit.core import checks
+from romkit.core.boundary import unchecked
 from romkit.core.errors import InputError
 from romkit.core.types import Entries, Field, Shape, TensorMap, frozen
 from romkit.data import Contexts, Control
@@ -348,15 +349,14 @@ def trained_dynamics(projection: Projection) -> LatentDynamics:
 def _find_dynamics(report: Entries) -> LatentDynamics:
     """Dynamics that the recipe of a report names; files of strangers may hold anything there."""
     recipe = report.get("recipe", {})
-    if not isinstance(recipe, dict):
-        return Galerkin()
-    stage = recipe.get("rollouts") or recipe.get("phase")
-    if not stage:
-        return Galerkin()
-    name = stage
+    stage = None
+    if isinstance(recipe, dict):
+        stage = recipe.get("rollouts") or recipe.get("phase")
+    name = stage or "galerkin"
     if isinstance(stage, dict):
         name = stage.get("dynamics")
-    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+    kind = DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]
+    return unchecked(kind)()
 
 
 def _observe(dynamics: LatentDynamics, system: System | None, basis: Basis | None) -> System | None:

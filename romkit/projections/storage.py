@@ -281,15 +281,19 @@ def _check_numbers(method: type[Projection], tensors: Tensors) -> None:
 
 
 def _check_reports(report: object, seeds: int | None, tensors: Tensors) -> None:
-    """Raise unless there is a report, of a stack one for each seed."""
-    reports = [report]
-    if seeds is not None and isinstance(report, dict):
-        # copies of one projection, as bootstraps have, have its report
-        longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
-        reports = report.get("seeds", [report] * min(seeds, longest))
-    wrong = [of_seed for of_seed in reports if not isinstance(of_seed, dict)]
-    if wrong or len(reports) != (1 if seeds is None else seeds):
-        raise ValueError(f"a report that training did not write, {report!r:.20}")
+    """Raise unless there is a report, and where it has one for each seed, as many as these."""
+    wrong = f"a report that training did not write, {report!r:.20}"
+    if not isinstance(report, dict):
+        raise ValueError(wrong)
+    if "seeds" in report:
+        reports = report["seeds"]
+        if len(reports) != seeds or not all(isinstance(of_seed, dict) for of_seed in reports):
+            raise ValueError(wrong)
+        return
+    # copies of one projection, as bootstraps have, have its report
+    longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+    if seeds is not None and not 1 <= seeds <= longest:
+        raise ValueError(f"seeds is {seeds!r:.20}")
 
 
 def _own(tensors: Tensors) -> Tensors:
