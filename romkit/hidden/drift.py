@@ -15,7 +15,7 @@ from romkit.core.types import Array, NameSequence, frozen
 from romkit.hidden.context import HiddenContext, hidden_context
 from romkit.hidden.family import Structure
 from romkit.hidden.reading import SHORTEST, assign_hidden, described, known_names
-from romkit.hidden.search import EXACT, Trial, is_tied
+from romkit.hidden.search import EXACT, Trial, is_as_good
 
 
 @validated
@@ -81,7 +81,7 @@ def drifting_context(
     rates = np.diff(path, axis=1) / (length * steps[0])  # (C, pieces - 1, r)
     trials = {name: Trial(Structure(0, 0, 0), _errors(x, rates)) for name, x in designs.items()}
     best = min(trials.values(), key=lambda trial: trial.error)
-    law = next(name for name, trial in trials.items() if is_tied(trial, best))
+    law = next(name for name, trial in trials.items() if is_as_good(trial, best))
     g = np.linalg.pinv(np.concatenate(designs[law])) @ np.concatenate(rates)
     columns = {}
     for k, name in enumerate(hidden.names):

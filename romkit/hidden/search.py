@@ -221,7 +221,7 @@ def simplest(trials: Sequence[Trial]) -> Trial:
     Source: Hastie, Tibshirani, Friedman (2009), The elements of statistical learning, section 7.10.
     """
     best = _best(trials)
-    fewest = next(candidate for candidate in trials if is_tied(candidate, best))
+    fewest = next(candidate for candidate in trials if is_as_good(candidate, best))
     alike = [trial for trial in trials if trial.structure.hidden == fewest.structure.hidden]
     least = min(trial.error for trial in alike)
     return next(trial for trial in alike if trial.error <= (1 + Policy.tie) * least)
@@ -321,7 +321,7 @@ def _scouts(fits: Fits, *, high: int = 3) -> list[Trial]:
     """
     scouts: list[Trial] = []
     for degree in degrees(fits.groups):
-        if degree > high and is_tied(scouts[-2], scouts[-1]):
+        if degree > high and is_as_good(scouts[-2], scouts[-1]):
             break
         every = fits.structures(degree)
         judging = [s for s in every if s.hidden == 0 or (s.bend == 1 and s.hidden <= SCOUT)]
@@ -336,7 +336,7 @@ def _unmatched(scouts: Sequence[Trial]) -> list[Trial]:
     """Keep the degrees that no lower one matches."""
     kept: list[Trial] = []
     for scout in scouts:
-        if not any(is_tied(lower, scout) for lower in kept):
+        if not any(is_as_good(lower, scout) for lower in kept):
             kept.append(scout)
     return kept
 
@@ -350,7 +350,7 @@ def _try_others(fits: Fits, degree: int) -> None:
             # tell whether the power before the highest one of a parameter was better than without it
             lower, low = (replace(structure, bend=structure.bend - k) for k in (2, 1))
             tried = {trial.structure: trial for trial in fits.trials}
-            gains = low in tried and not is_tied(tried[lower], tried[low])
+            gains = low in tried and not is_as_good(tried[lower], tried[low])
         else:
             gains = structure.hidden < SCOUT or _parameters_gain(fits, structure)
         if gains:
@@ -363,13 +363,13 @@ def _parameters_gain(fits: Fits, structure: Structure) -> bool:
     most = min(SCOUT, structure.hidden)
     fewer = [trial for trial in together if trial.structure.hidden < most]
     richer = [trial for trial in together if trial.structure.hidden >= most]
-    return not is_tied(_best(fewer), _best(richer))
+    return not is_as_good(_best(fewer), _best(richer))
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.error)
 
 
-def is_tied(one: Trial, other: Trial) -> bool:
+def is_as_good(one: Trial, other: Trial) -> bool:
     """Tell whether a trial is within one standard error of another one."""
     return Policy().is_as_good(one.errors.log().numpy(), other.errors.log().numpy())

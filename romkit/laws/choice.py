@@ -136,9 +136,9 @@ class LawCandidate:
         judge = self.space(fold).judge
         if len(judge.states) == 1 and fold != ALL:  # of which a block of time is left out
             return whole
-        return whole if self.is_tied(whole, near, fold) else near
+        return whole if self.is_as_good(whole, near, fold) else near
 
-    def is_tied(self, law: LearnedField, other: LearnedField, fold: int = ALL) -> bool:
+    def is_as_good(self, law: LearnedField, other: LearnedField, fold: int = ALL) -> bool:
         """Tell whether rollouts of a law follow the runs that a fold keeps as well as another's."""
         judge = self.space(fold).judge
         _, rows = self.kept(fold)

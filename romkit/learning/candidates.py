@@ -320,7 +320,7 @@ def _all_rungs(
         yield _list_laws(spaces, 0, cell_laws, seconds, seed, refusals)
     useless: list[Estimator] = []
     for latents in _ladder(n, latent_dim):
-        # equations of physical quantities have few terms
+        # equations of physical quantities have few terms; latents are of any sign, and divide nothing
         usual = (*KINDS, "sindy") if latents == 0 and n <= SPARSE else BOUNDED
         settings = map(law_settings, kinds or usual)
         laws = _list_laws(spaces, latents, settings, seconds, seed, refusals)

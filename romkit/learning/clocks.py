@@ -159,7 +159,7 @@ def fit_clock(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     """
     values = torch.from_numpy(clocks)[:, None, None]
     best = interpolated_runs(values, contexts, wanted)[:, 0, 0].numpy()
-    least = _spline_residuals(values, contexts)
+    least = _spline_error(values, contexts)
     for degree in range(1, DEGREE + 1):
         monomials = Monomials(contexts.shape[1], degree)
         terms = monomials(contexts).numpy()  # (C, q)
@@ -176,7 +176,7 @@ def fit_clock(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     return best
 
 
-def _spline_residuals(values: Tensor, contexts: Tensor) -> float:
+def _spline_error(values: Tensor, contexts: Tensor) -> float:
     """Return mean square error of splines at runs that are left out in turn."""
     squares = []
     for run in range(len(values)):

@@ -121,12 +121,12 @@ class Measure(NamedTuple):
             absolute = {}
             for made_by, states in several.items():
                 absolute[made_by] = _error(states[..., columns], truth[..., columns])
-            deviation = self._unit_deviation(columns)
+            deviation = self._variable_deviation(columns)
             relative = {made_by: error / deviation for made_by, error in absolute.items()}
             of_variables[name] = VariableErrors(units, absolute, relative)
         return Measured(errors, of_variables)
 
-    def _unit_deviation(self, columns: slice) -> float:
+    def _variable_deviation(self, columns: slice) -> float:
         """Return deviation of a variable; 1 where it is constant."""
         deviation = float(np.sqrt(np.square(self.deviation[columns]).mean()))
         if deviation > 0:

@@ -32,7 +32,7 @@ SPLINE = Spline()
 """Runs are interpolated by splines through them."""
 
 
-def fit_kriging(reach: float, noise: float) -> Kriging:
+def make_kriging(reach: float, noise: float) -> Kriging:
     """Return how alike runs are: as values of a function of the context with two derivatives, like
     errors of laws in a gap.
 
@@ -113,7 +113,7 @@ def likely(states: Tensor, contexts: Tensor) -> Kriging:
     rank = int((singular > 1e-9 * singular[0]).sum())
     contrasts = basis[:, rank:]  # (C, r), that no trend moves
     data = contrasts.mT @ states.flatten(1).double()  # (r, T n)
-    best = fit_kriging(REACHES[-1], NOISES[0])
+    best = make_kriging(REACHES[-1], NOISES[0])
     # with a single contrast no covariance is more likely than another
     if contrasts.shape[1] < 2 or not bool(data.any()):
         return best
@@ -121,7 +121,7 @@ def likely(states: Tensor, contexts: Tensor) -> Kriging:
     largest = -np.inf
     for reach in REACHES:
         for noise in NOISES:
-            kriging = fit_kriging(reach, noise)
+            kriging = make_kriging(reach, noise)
             likelihood = _likelihood(contrasts.mT @ kriging.among(contexts) @ contrasts, products)
             if likelihood > largest:
                 best, largest = kriging, likelihood

@@ -55,12 +55,12 @@ from romkit.learning.expected import (
     combined,
     expected_changes,
     expected_errors,
-    fit_kriging,
     likely,
+    make_kriging,
 )
 from romkit.metrics import deviations, pool_units
 from romkit.models.extrapolation import add_extrapolation
-from romkit.models.record import coords_of, count_relative
+from romkit.models.record import coords_of, rebase_times
 from romkit.numerics import Kriging, Smoother
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
@@ -274,7 +274,7 @@ class InterpolatedRuns:
             self._check_starts(starts, wanted, times[:1])
         self._warn_extrapolation(wanted)
         self._warn_past_slower(wanted, float(times[-1] - _times(self.runs)[0]))
-        run = count_relative(self._run(wanted, times, since_start, level))
+        run = rebase_times(self._run(wanted, times, since_start, level))
         if len(wanted) == 1:
             return run.squeeze("trajectory")
         return run
@@ -301,7 +301,7 @@ class InterpolatedRuns:
         tolerance = float(runs.attrs["tolerance"])
         kernel = None
         if "reach" in runs.attrs:
-            kernel = fit_kriging(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
+            kernel = make_kriging(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
         clocks = None
         if CLOCK in runs:
             clocks = runs[CLOCK].values

@@ -40,16 +40,16 @@ from romkit.learning.learned import Learned
 from romkit.learning.leftout import (
     LeftOut,
     fitted_model,
+    forecast_test_runs,
+    interpolate_folds,
     left_out,
-    runs_followed,
-    test_runs,
 )
 from romkit.learning.reading import Source, described
 from romkit.learning.rhythm import add_rhythm
 from romkit.learning.steady import SteadyModel, learned_steady, steady_fields
 from romkit.numerics import folds
 from romkit.select import Policy, Trial, preferred, search
-from romkit.verbs.law import BOUNDED, write_report
+from romkit.verbs.law import BOUNDED, trial_rows
 
 SEARCHED = 2 / 3
 """Share of the time in which candidates are tried: fits to whole runs take about a third of it."""
@@ -177,9 +177,9 @@ def learn(
     chosen.model.spaces.warn_basis()
     judged = of_folds
     if test is not None:
-        judged = test_runs(of_all, chosen.model.spaces, test)
+        judged = forecast_test_runs(of_all, chosen.model.spaces, test)
     calibration, inside = calibrated(of_all, of_folds, chosen.model.spaces.data)
-    law = replace(of_all.law, report=write_report(order, chosen.trial.candidate, policy))
+    law = replace(of_all.law, report=trial_rows(order, chosen.trial.candidate, policy))
     model = Learned(
         projection=of_all.projection,
         law=law,
@@ -316,7 +316,7 @@ def _interpolated(
     if held_out:
         followed = runs.follow(judged.test)["state"].values
     else:
-        followed = runs_followed(candidate, model.projection)
+        followed = interpolate_folds(candidate, model.projection)
     forecasts = judged.forecasts.made_by(followed)
     dims = judged.run["rom"].dims
     return replace(

@@ -119,7 +119,7 @@ def _denoise_law(
     if candidate.latents > 0:
         return law, None
     without_noise = jointly(law, train, seconds)
-    if without_noise is not law and candidate.is_tied(without_noise, law):
+    if without_noise is not law and candidate.is_as_good(without_noise, law):
         assert isinstance(without_noise, Equation)
         return without_noise, partial(fit_terms, without_noise.basis)
     shorter = short(law, candidate, seconds)
@@ -163,7 +163,7 @@ def left_out(
     )
 
 
-def test_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
+def forecast_test_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
     """Forecast runs that nothing was chosen by and nothing was fitted to."""
     test = spaces.like(test)
     run = roll(whole.projection, whole.law, test)
@@ -171,7 +171,7 @@ def test_runs(whole: Fitted, spaces: Spaces, test: xr.Dataset) -> LeftOut:
     return LeftOut(test, run, forecasts_of(run, spaces.data, test), unknown, unknown)
 
 
-def runs_followed(candidate: RunsCandidate, projection: Projection) -> Array:
+def interpolate_folds(candidate: RunsCandidate, projection: Projection) -> Array:
     """Interpolate the runs of each fold between the others: states (V, T, n)."""
     spaces = candidate.spaces
     states = []

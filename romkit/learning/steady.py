@@ -34,7 +34,7 @@ from romkit.numerics.smoothers import (
 from romkit.projections import Projection
 from romkit.select import Policy, preferred, search
 from romkit.verbs.fit import fit
-from romkit.verbs.law import write_report
+from romkit.verbs.law import trial_rows
 from romkit.verbs.storage import load, save
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def learned_steady(
         baselines = [_baseline_errors(train, test, np.arange(test.sizes["trajectory"]))]
     nearest, mean = (np.concatenate(errors) for errors in zip(*baselines, strict=True))
     errors = {"prediction": prediction, "nearest field": nearest, "mean of the fields": mean}
-    return SteadyModel(runs, str(best.interpolation), write_report(order, best, policy), errors)
+    return SteadyModel(runs, str(best.interpolation), trial_rows(order, best, policy), errors)
 
 
 def _determined(fields: int, parameters: int, *, oversampling: int = 2) -> list[Smoother]:

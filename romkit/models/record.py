@@ -76,7 +76,7 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> Entries:
     return coords
 
 
-def count_relative(run: xr.Dataset) -> xr.Dataset:
+def rebase_times(run: xr.Dataset) -> xr.Dataset:
     """Return a run whose times are those since its first state, and not since the date of the data."""
     time = run["time"]
     about = time.attrs | {"units": strip_origin(unit_of(time))}

@@ -16,7 +16,7 @@ from romkit.data.trajectories import check_grid, order_state
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
-from romkit.models.record import count_relative
+from romkit.models.record import rebase_times
 from romkit.projections import Frame, Projection
 from romkit.readers.first_states import row_columns
 from romkit.solvers import Solver
@@ -108,7 +108,7 @@ def forecast(
     inputs = unchecked(given_control)(control, times, number, law.control_names, law.held)
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
-    run = count_relative(model.follow(latent, times, solver=solver, engine=engine))
+    run = rebase_times(model.follow(latent, times, solver=solver, engine=engine))
     if _is_full(projection, start):
         warn_distant_start(run, start["initial_state"], frame)
     if number == 1:

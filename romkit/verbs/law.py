@@ -152,7 +152,7 @@ def law(
     samples, _ = candidate.space(ALL)
     fit = _finished(fit, candidate, is_physical, seconds)
     _warn(fit, trial, policy)
-    report = write_report(order, candidate, policy)
+    report = trial_rows(order, candidate, policy)
     source = f"{fit.source}; the best of {len(trials)} by forecasts of runs that were left out"
     source += chaos.describe_horizon(fit, samples)
     fit = replace(fit, source=source, report=report)
@@ -301,7 +301,7 @@ def law_kind(estimator: Estimator) -> str:
     return names.get(type(estimator), type(estimator).__name__)
 
 
-def write_report(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> list[dict]:
+def trial_rows(trials: Sequence[Trial], chosen: Candidate, policy: Policy) -> list[dict]:
     """Make a row for each trial, in their order; its terms are those before a law is shortened."""
     rows = []
     for trial in trials:

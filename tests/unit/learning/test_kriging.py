@@ -9,8 +9,8 @@ from romkit.learning.expected import (
     changes,
     expected_changes,
     expected_errors,
-    fit_kriging,
     likely,
+    make_kriging,
 )
 
 
@@ -31,7 +31,7 @@ def test_expected_errors_and_changes_are_those_of_random_runs(parameters, reach,
     rng = np.random.default_rng(parameters)
     contexts = torch.from_numpy(rng.random((10, parameters)))
     wanted = torch.from_numpy(rng.random((3, parameters)))
-    kernel = fit_kriging(reach, noise)
+    kernel = make_kriging(reach, noise)
     states, truth = drawn(kernel, contexts, wanted)
     error = (interpolated_runs(states, contexts, wanted) - truth).square().mean((1, 2)).sqrt()
     # 4000 draws tell a deviation to about a hundredth
@@ -45,7 +45,7 @@ def test_expected_errors_and_changes_are_those_of_random_runs(parameters, reach,
 @pytest.mark.parametrize(("reach", "noise"), [(0.5, 1e-3), (0.5, 1e-2), (0.25, 0.3)])
 def test_the_kernel_of_random_runs_is_found(reach, noise):
     contexts = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(1)
-    states, _ = drawn(fit_kriging(reach, noise), contexts, contexts[:1] + 0.01)
+    states, _ = drawn(make_kriging(reach, noise), contexts, contexts[:1] + 0.01)
     found = likely(states, contexts)
     assert found.reach == pytest.approx(reach, rel=0.5)
     assert found.noise == pytest.approx(noise, rel=1.5)
@@ -53,7 +53,7 @@ def test_the_kernel_of_random_runs_is_found(reach, noise):
 
 def test_a_gap_twice_as_wide_expects_larger_errors():
     """By the square of the ratio at least, for runs that are smooth in the context."""
-    kernel = fit_kriging(1.0, 1e-10)
+    kernel = make_kriging(1.0, 1e-10)
     contexts = torch.linspace(0, 1, 9, dtype=torch.float64).unsqueeze(1)
     fewer = contexts[[0, 1, 2, 3, 5, 6, 7, 8]]
     (narrow,) = expected_errors(kernel, contexts, torch.tensor([[0.4375]], dtype=torch.float64))
